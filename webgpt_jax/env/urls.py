@@ -1,0 +1,53 @@
+"""Hosts and domains of URLs, spelt one way.
+
+Every rule about a site (the domain shown in a link marker, blocked domains, per-host limits) compares hosts in the form
+`host_of` gives, so that capitals, a trailing dot, percent escapes, user names, ports and full-width letters make no
+difference.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urljoin, urlsplit
+
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\Z")
+_STRIPPED = "".join(chr(code) for code in range(0x21))  # C0 controls and the blank, as browsers strip them
+_REMOVED = re.compile(r"[\t\n\r]")
+_IPV6 = re.compile(r"[0-9a-f:.]+\Z")
+
+
+def host_of(url: str) -> str:
+    """The host of an http(s) URL in lower case, internationalised names in their xn-- form, without port or user name.
+
+    An empty string when the URL is not http(s), has no host or does not parse: such a URL cannot be followed.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port  # `port` raises for what is no port number
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        return ""
+    if ":" in host:  # an IPv6 literal; urlsplit has taken the brackets off
+        return host if _IPV6.match(host) else ""
+    try:
+        # The codec applies nameprep, which folds case and full-width forms, and knows the ideographic full stops.
+        host = unquote(host, errors="strict").encode("idna").decode("ascii").lower().rstrip(".")
+    except UnicodeError:  # a label that is empty or too long, bytes that are no UTF-8
+        return ""
+    return host if _HOST.match(host) and ".." not in host else ""
+
+
+def resolve(base: str, href: str) -> str:
+    """The absolute http(s) URL that `href` means on a page at `base`; empty where it leads nowhere we can go."""
+    href = _REMOVED.sub("", href).strip(_STRIPPED)
+    try:
+        url = urljoin(base, href)
+    except ValueError:
+        return ""
+    return url if host_of(url) else ""
+
+
+def in_domain(host: str, domain: str) -> bool:
+    """Whether a host is the domain or a subdomain of it."""
+    return host == domain or host.endswith("." + domain)
