@@ -11,6 +11,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from webgpt_jax.env.page import Page, keep_links
+from webgpt_jax.env.text import word_string
 from webgpt_jax.env.urls import host_of, in_domain
 
 # The paper's two sites, with their own short forms.
@@ -21,7 +22,6 @@ NGRAM = 10
 _TRANSLATE = ".translate.goog"  # www-reddit-com.translate.goog serves www.reddit.com
 _ARCHIVES = ("archive.org", "archive.today", "archive.is", "archive.ph", "webcache.googleusercontent.com")
 _URL_IN_PATH = re.compile(r"https?:/{1,2}[^\s]+", re.IGNORECASE)
-_WORD = re.compile(r"\w+")
 
 
 def is_blocked(url: str, domains: Collection[str] = BLOCKED_DOMAINS) -> bool:
@@ -41,25 +41,20 @@ def is_blocked(url: str, domains: Collection[str] = BLOCKED_DOMAINS) -> bool:
 
 def without_blocked_links(page: Page, domains: Collection[str] = BLOCKED_DOMAINS) -> Page:
     """The page without its links to blocked domains; the links that stay are numbered anew."""
-    return keep_links(page, lambda link: not is_blocked(link.url, domains))
-
-
-def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(text.casefold()))} "
-
-
-@lru_cache(maxsize=64)
-def _page_words(page_text: str) -> str:
-    return _words(page_text)
+    # Kept with the page: webs hand out the same page many times, and some have thousands of links.
+    known: dict[Collection[str], Page] = page.__dict__.setdefault("_without_blocked", {})
+    key = frozenset(domains)
+    if key not in known:
+        known[key] = keep_links(page, lambda link: not is_blocked(link.url, key))
+    return known[key]
 
 
 @lru_cache(maxsize=64)
 def _ngrams(text: str, n: int) -> tuple[str, ...]:
-    words = _words(text).split()
+    words = word_string(text).split()
     return tuple(f" {' '.join(words[at : at + n])} " for at in range(len(words) - n + 1))
 
 
-def overlaps(page_text: str, secrets: Collection[str], n: int = NGRAM) -> bool:
-    """Whether the text shares n words in a row with one of the secrets, whatever their case and punctuation."""
-    words = _page_words(page_text)
+def overlaps(words: str, secrets: Collection[str], n: int = NGRAM) -> bool:
+    """Whether a text, given as its `word_string`, shares n words in a row with one of the secrets."""
     return any(ngram in words for secret in secrets for ngram in _ngrams(secret, n))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from webgpt_jax.env.text import clean, clean_line
+from webgpt_jax.env.text import clean, clean_line, word_string
 from webgpt_jax.env.urls import host_of
 
 UNIT_CHARS = 500  # a line of a page longer than this counts as several units of the scrollbar (our reading)
@@ -140,6 +140,11 @@ class Page:
         plain_starts, text_starts, _ = self._shifts
         run = bisect_right(plain_starts, offset) - 1
         return text_starts[run] + offset - plain_starts[run]
+
+    @cached_property
+    def words(self) -> str:
+        """The words of title and plain text, as `word_string` gives them."""
+        return word_string(f"{self.title}\n{self.plain}")
 
     # ---- units: what the scrollbar counts
 

@@ -58,6 +58,7 @@ _TABLE |= {code: None for first, last in _DROPPED for code in range(first, last 
 _TABLE[0x1F] = " "  # unit separator: white space to Python
 _NEWLINE = re.compile(_NEWLINES)
 _SPACE_RUN = re.compile(r"\s+")
+_WORD = re.compile(r"\w+")
 
 
 def clean(text: str) -> str:
@@ -75,3 +76,8 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """`clean`, on one line: runs of white space become single blanks, those at the ends are dropped."""
     return _SPACE_RUN.sub(" ", clean(text)).strip()
+
+
+def word_string(text: str) -> str:
+    """The words of a text without case and punctuation, each between two blanks, for comparing runs of words."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
