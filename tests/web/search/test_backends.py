@@ -429,3 +429,9 @@ def test_wrong_settings_are_errors_of_the_program() -> None:
         Brave(KEY, base_url="api.search.brave.com").check()
     with pytest.raises(ValueError, match="above zero"):
         HttpLimits(attempts=0)
+    with pytest.raises(ValueError, match="above zero"):
+        HttpLimits(per_second=0)
+    with pytest.raises(ValueError, match="negative"):
+        HttpLimits(first_pause_seconds=-1)
+    with pytest.raises(ValueError, match="so often"):
+        HttpLimits(attempts=101)

@@ -27,7 +27,7 @@ class HttpLimits:
 
     request_seconds: float = 10.0  # for one request, from connecting to the last byte
     deadline_seconds: float = 30.0  # for a search in all: waiting for its turn, every attempt and every pause
-    attempts: int = 4  # requests for one search, the first included
+    attempts: int = 4  # requests for one search, the first included; at most 100
     first_pause_seconds: float = 0.5  # before the second attempt, about; doubled before each further one
     max_bytes: int = 4 << 20  # of an answer, decompressed
     per_second: float | None = None  # requests a second over all searches at once; None for no cap
@@ -38,6 +38,8 @@ class HttpLimits:
             raise ValueError(f"every limit must be above zero: {self}")
         if self.first_pause_seconds < 0:
             raise ValueError(f"a pause cannot be negative: {self}")
+        if self.attempts > 100:
+            raise ValueError(f"no service wants to be asked so often: {self}")
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,12 @@ class HttpClient:
         """The first reply in which `judge` finds no failure; attempts and pauses stay within the deadline.
 
         Raises:
-          WebError: of the last attempt, when no other is left, would help or would come in time.
+          WebError: of the last attempt, when no other is left, would help or would come in time; of the one before it
+            where the deadline cut the last one short.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.deadline_seconds
+        earlier: Failure | None = None
         attempt = 1
         while True:
             outcome = await self._attempt(request, deadline)
@@ -101,10 +105,13 @@ class HttpClient:
                 return outcome
             else:
                 failure = found
+            if earlier is not None and loop.time() >= deadline:
+                raise earlier.error
             wait = max(failure.pause_seconds, backoff(attempt - 1, self._limits.first_pause_seconds))
             if not failure.retry or attempt == self._limits.attempts or loop.time() + wait >= deadline:
                 raise failure.error
             await asyncio.sleep(wait)
+            earlier = failure
             attempt += 1
 
     async def _attempt(self, request: Request, deadline: float) -> Reply | Failure:
