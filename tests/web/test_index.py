@@ -389,6 +389,15 @@ def test_strange_file_names(tmp_path: Path) -> None:
     assert not [file for file in tmp_path.iterdir() if file.name.endswith(".tmp")]
 
 
+def test_words_in_most_pages_are_let_go_where_they_would_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_index(tmp_path / "i", [Document(f"{n:03}", "", f"common {'rare' if n == 70 else ''}") for n in range(90)])
+    index = SearchIndex(tmp_path / "i")
+    assert keys(index, "common rare")[:2] == ["070", "000"]
+    monkeypatch.setattr(index_module, "MAX_RANKED", 10)
+    assert keys(index, "common rare") == ["070"]
+    assert len(keys(index, "common")) == 10
+
+
 def test_common_words_do_not_drown_rare_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "MAX_RANKED", 10)
     documents = [Document(f"{n:03}", "", f"common{n % 3} filler{n}") for n in range(90)]

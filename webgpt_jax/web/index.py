@@ -181,7 +181,7 @@ class SearchIndex:
 
     def _telling(self, terms: list[Term]) -> dict[Term, int]:
         """In how many documents each term stands; without those that stand nowhere and, where others are left, those
-        that stand in more than half of all documents, which BM25 gives no weight."""
+        that would be costly to rank by and stand in more than half of all documents: BM25 gives them no weight."""
         counts = {
             term: int(
                 self._connection.execute(
@@ -192,7 +192,7 @@ class SearchIndex:
         }
         counts = {term: count for term, count in counts.items() if count}
         half = self._connection.execute("SELECT count(*) FROM documents").fetchone()[0] / 2
-        return {term: count for term, count in counts.items() if count <= half} or counts
+        return {term: count for term, count in counts.items() if count <= max(half, MAX_RANKED)} or counts
 
     def _affordable(self, terms: dict[Term, int]) -> list[Term]:
         """The rarest terms, as many as keep the pages to be ranked within `MAX_RANKED`; one at least."""
