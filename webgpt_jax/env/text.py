@@ -2,13 +2,15 @@
 
 The prompts of the paper (Figure 1b and the answering prompt) are plain text with a few special characters as their
 only structure. Text from pages, titles, alt texts, URLs, search results, queries and questions must therefore never
-hold those characters, nor characters that a reader cannot see. `Page`, `Link`, `Quote` and `BrowserState` call
-`clean` and `clean_line` when they are made, so that no other module has to remember to.
+hold those characters, nor characters that a reader cannot see. `Page`, `Link` and `Quote` call `clean` and
+`clean_line` when they are made and `Browser` where it takes a question or notes an action, so that no other module has
+to remember to.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # What has a meaning in our prompts, and the look-alike that replaces it (paper, Appendix A: "replaced by look-alikes").
 LOOKALIKES = {
@@ -18,9 +20,10 @@ LOOKALIKES = {
     "♦": "♢",
     "■": "▪",
     "━": "─",
-    # The vertical forms of the brackets: a tokenizer that applies NFKC would turn them into the brackets themselves.
+    # Vertical and half-width forms: a tokenizer that applies NFKC would turn them into the characters themselves.
     "︻": "〖",
     "︼": "〗",
+    "￭": "▪",
 }
 
 # Characters that are dropped, as ranges of code points, inclusive.
@@ -79,5 +82,8 @@ def clean_line(text: str) -> str:
 
 
 def word_string(text: str) -> str:
-    """The words of a text without case and punctuation, each between two blanks, for comparing runs of words."""
-    return f" {' '.join(_WORD.findall(text.casefold()))} "
+    """The words of a text without case and punctuation, each between two blanks, for comparing runs of words.
+
+    Characters that `clean` drops and the two ways to write an accented letter make no difference.
+    """
+    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFC', clean(text)).casefold()))} "

@@ -14,6 +14,7 @@ _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\Z")
 _STRIPPED = "".join(chr(code) for code in range(0x21))  # C0 controls and the blank, as browsers strip them
 _REMOVED = re.compile(r"[\t\n\r]")
 _IPV6 = re.compile(r"[0-9a-f:.]+\Z")
+_MAX_HOST = 253  # characters of a name in the DNS; a longer one would only fill the page it is shown on
 
 
 def host_of(url: str) -> str:
@@ -28,6 +29,8 @@ def host_of(url: str) -> str:
         return ""
     if parts.scheme not in ("http", "https") or not host or port == 0:
         return ""
+    if "\\" in parts.netloc:  # parsers do not agree on where such a host ends
+        return ""
     if ":" in host:  # an IPv6 literal; urlsplit has taken the brackets off
         return host if _IPV6.match(host) else ""
     try:
@@ -35,7 +38,7 @@ def host_of(url: str) -> str:
         host = unquote(host, errors="strict").encode("idna").decode("ascii").lower().rstrip(".")
     except UnicodeError:  # a label that is empty or too long, bytes that are no UTF-8
         return ""
-    return host if _HOST.match(host) and ".." not in host else ""
+    return host if len(host) <= _MAX_HOST and _HOST.match(host) and ".." not in host else ""
 
 
 def resolve(base: str, href: str) -> str:
