@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from webgpt_jax.env.text import clean, clean_line, word_string
@@ -19,10 +19,16 @@ from webgpt_jax.env.urls import host_of
 
 UNIT_CHARS = 500  # a line of a page longer than this counts as several units of the scrollbar (our reading)
 MAX_LINK_TEXT = 200  # characters of a link's text; longer ones are cut, so that a marker always fits a window
+MAX_TITLE = 300  # characters of a page's title; a longer one would push quotes and past actions out of the observation
 
 _MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
 _NOT_IN_DOMAIN = re.compile(r"[\s()]+")
 _SPACES = re.compile(r"\s+")
+
+
+def _cut_line(text: str, most: int) -> str:
+    text = clean_line(text)
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def _clean_domain(domain: str) -> str:
@@ -40,10 +46,7 @@ class Link:
     domain: str
 
     def __post_init__(self) -> None:
-        text = clean_line(self.text)
-        if len(text) > MAX_LINK_TEXT:
-            text = text[: MAX_LINK_TEXT - 1].rstrip() + "…"
-        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "text", _cut_line(self.text, MAX_LINK_TEXT))
         object.__setattr__(self, "domain", _clean_domain(self.domain))
 
     def marker(self, page_domain: str) -> str:
@@ -86,7 +89,7 @@ class Page:
                 end = found.end()
         pieces.append(clean(self.text[end:]))
         for name, value in (
-            ("title", clean_line(self.title)),
+            ("title", _cut_line(self.title, MAX_TITLE)),
             ("domain", domain),
             ("text", "".join(pieces)),
             ("links", links),
@@ -274,7 +277,7 @@ class Quote:
     def __post_init__(self) -> None:
         for name, value in (
             ("text", clean(self.text)),
-            ("title", clean_line(self.title)),
+            ("title", _cut_line(self.title, MAX_TITLE)),
             ("domain", _clean_domain(self.domain)),
         ):
             object.__setattr__(self, name, value)
@@ -325,4 +328,4 @@ def keep_links(page: Page, keep: Callable[[Link], bool]) -> Page:
         link = page._links_by_id[int(found[1])]
         return writer.link(link.text, link.url) if keep(link) else ""
 
-    return writer.page(page.title, _MARKER.sub(marker, page.text))
+    return replace(writer.page(page.title, _MARKER.sub(marker, page.text)), error=page.error)
