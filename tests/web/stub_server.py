@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +25,7 @@ class Request:
     headers: Mapping[str, str]  # names in lower case
 
 
-Route = bytes | Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+Route = bytes | Callable[[Request, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
 def reply(status: int = 200, body: bytes = b"", **headers: str) -> bytes:
@@ -48,7 +48,8 @@ class StubServer:
         self._at_once = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._change = asyncio.Condition()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
@@ -57,14 +58,19 @@ class StubServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._server.close()
-        for writer in tuple(self._writers):
-            writer.transport.abort()
+        for task in tuple(self._tasks):
+            task.cancel()
         await self.idle()
 
     async def idle(self) -> None:
         """Returns when no connection is open any more."""
         async with asyncio.timeout(10):
             await self._idle.wait()
+
+    async def asked(self, times: int = 1) -> None:
+        """Returns when this many requests have come."""
+        async with asyncio.timeout(10), self._change:
+            await self._change.wait_for(lambda: len(self.requests) >= times)
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}{path}"
@@ -77,14 +83,18 @@ class StubServer:
         self.connections += 1
         self._idle.clear()
         self.connections_made += 1
-        self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
             while not writer.is_closing():
                 lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
                 method, path, _ = lines[0].split(" ")
                 pairs = (line.partition(":") for line in lines[1:] if line)
                 request = Request(method, path, {name.lower(): value.strip() for name, _, value in pairs})
-                self.requests.append(request)
+                async with self._change:
+                    self.requests.append(request)
+                    self._change.notify_all()
                 self._at_once += 1
                 self.most_at_once = max(self.most_at_once, self._at_once)
                 try:
@@ -92,19 +102,35 @@ class StubServer:
                     if isinstance(route, bytes):
                         writer.write(route)
                     else:
-                        await route(request, writer)
+                        await self._answer(route(request, writer), reader)
                     await writer.drain()
                 finally:
                     self._at_once -= 1
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client went away, as clients do
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client went away, as clients do, or the test is over
         finally:
             self.connections -= 1
             if not self.connections:
                 self._idle.set()
-            self._writers.discard(writer)
+            self._tasks.discard(task)
             writer.close()
 
+    async def _answer(self, answering: Coroutine[Any, Any, None], reader: asyncio.StreamReader) -> None:
+        """Runs a route until it is done or the client is gone."""
+        route = asyncio.ensure_future(answering)
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait((route, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not route.done():
+                raise ConnectionResetError("the client is gone")
+            await route
+        finally:
+            route.cancel()
+            gone.cancel()
+            await asyncio.gather(route, gone, return_exceptions=True)
+
+
+_REAL_CONNECT = socket.socket.connect
 
 PUBLIC = "93.184.215.14"  # any public address
 
@@ -121,14 +147,13 @@ class World:
         self.default = ["127.0.0.1"]
         self.looked_up: list[str] = []
         self._ports: dict[tuple[str, int], int] = {}
-        real_connect = socket.socket.connect
 
         def connect(sock: socket.socket, address: tuple[Any, ...]) -> None:
             self.connected.append(address[:2])
             port = self._ports.get(address[:2])
             if port is None:
                 raise ConnectionRefusedError(111, "Connection refused")
-            real_connect(sock, ("127.0.0.1", port))
+            _REAL_CONNECT(sock, ("127.0.0.1", port))
 
         monkeypatch.setattr(socket.socket, "connect", connect)
 

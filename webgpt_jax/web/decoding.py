@@ -87,18 +87,15 @@ class _Brotli:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         self._seen = self._seen or bool(data)
-        while True:
-            if self._unpack.is_finished():
-                return
+        while not self._unpack.is_finished():
             try:
                 piece = self._unpack.process(data, output_buffer_limit=_PIECE)
             except brotli.error:
                 raise DecodingError("its compressed data are damaged") from None
-            data = b""
-            if piece:
-                yield piece
-            if self._unpack.can_accept_more_data():
+            if not piece:
                 return
+            yield piece
+            data = b""  # the rest comes for the asking
 
     def finish(self) -> None:
         if self._seen and not self._unpack.is_finished():
