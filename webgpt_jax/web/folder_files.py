@@ -10,9 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 from webgpt_jax.env.protocol import WebError
 from webgpt_jax.env.text import clean_line
 from webgpt_jax.env.urls import host_of
+from webgpt_jax.web.local_site import local_url, site_of
 
 MANIFEST = "webgpt-folder.json"
 
@@ -43,7 +42,6 @@ _OTHER_TYPE = "application/octet-stream"
 _INDEX_FILES = ("index.html", "index.htm", "index.xhtml")
 _MANIFEST_BYTES = 65_536
 _MANIFEST_KEYS = ("base_url", "title", "attribution")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -87,12 +85,6 @@ def name_of(key: str) -> str:
     return clean_line(unquote_to_bytes(key.rpartition("/")[2]).decode(errors="replace"))
 
 
-def slug(name: str) -> str:
-    """A name as one label of a host name."""
-    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", ascii_name)[:60].strip("-") or "folder"
-
-
 class FolderFiles:
     """The files of one folder.
 
@@ -115,12 +107,12 @@ class FolderFiles:
         self._max_file_bytes = max_file_bytes
         self.unreadable_folders = 0  # met by the last walk
         self.manifest = self._read_manifest()
-        self._site = _site(self.manifest.base_url)
+        self._site = site_of(self.manifest.base_url)
         self._base = _segments(urlsplit(self.manifest.base_url).path)
 
     def _read_manifest(self) -> Manifest:
         name = clean_line(self.path.name)
-        default = Manifest(base_url=f"http://{slug(self.path.name)}.localhost/", title=name or "Folder")
+        default = Manifest(base_url=local_url(self.path.name), title=name or "Folder")
         path = self.path / MANIFEST
         try:
             body, _ = self._read_regular(self._inside(path), _MANIFEST_BYTES)
@@ -207,7 +199,7 @@ class FolderFiles:
 
     def _locate(self, url: str) -> list[str]:
         """The path in the folder that a URL means."""
-        if _site(url) != self._site:
+        if site_of(url) != self._site:
             raise self._offline()
         segments = _segments(urlsplit(url).path)
         if segments[: len(self._base)] != self._base:
@@ -268,15 +260,6 @@ def _error(error: OSError) -> WebError:
     if isinstance(error, PermissionError):
         return WebError("refused", "The file may not be read: its permissions forbid it.")
     return WebError("io", f"The file cannot be read: {error.strerror or 'input or output failed'}.")
-
-
-def _site(url: str) -> tuple[str, int | None]:
-    """Host and port of a URL, by which sites are told apart; no port where it is the scheme's own."""
-    host = host_of(url)
-    if not host:
-        return "", None
-    parts = urlsplit(url)
-    return host, None if parts.port == _DEFAULT_PORTS[parts.scheme] else parts.port
 
 
 def _segments(path: str) -> list[str]:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from webgpt_jax.env.page import Page
 from webgpt_jax.env.protocol import WebError
-from webgpt_jax.web.folder_files import FolderFile, FolderFiles, name_of, slug
+from webgpt_jax.web.folder_files import FolderFile, FolderFiles, name_of
 from webgpt_jax.web.index import Document, IndexFault, IndexWriter, SearchIndex
+from webgpt_jax.web.local_site import slug
 from webgpt_jax.web.pages import PageConverter
 
 _BATCH = 64  # files converted, then indexed, together
