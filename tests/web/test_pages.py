@@ -204,9 +204,14 @@ def test_the_cache_stays_within_its_bound() -> None:
     for at in range(1_000):
         cache.put(f"{at % 300}", page(str(at), at * 37 % 20_000, links=at % 50))
         assert 0 < cache.chars <= 100_000
+    held = cache.chars
     cache.put("huge", page("huge", 200_000))
     assert cache.get("huge") is None
+    assert cache.chars == held  # nothing else had to go
+    cache.put("99", page("99", 50))
     held = cache.chars
+    cache.put("99", page("99", 50))
+    assert cache.chars == held
     cache.put("0", page("0", 200_000))  # a page that has grown too large leaves the cache
     assert cache.get("0") is None
     assert cache.chars <= held

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from webgpt_jax.web.search.client import HttpLimits
     from webgpt_jax.web.workers import ConverterConfig
 
-CACHE_CHARS = 8_000_000  # characters of pages kept by default; with what finding and quoting adds, some 200 MB at most
+# Characters of pages kept by default: 130 MB once finding and quoting have been over pages in English, at most twice
+# that for other scripts.
+CACHE_CHARS = 8_000_000
 
 _ENTRY_CHARS = 1_000  # what a page costs besides its text, so that many tiny ones are bounded too
 _LINK_CHARS = 200  # the same for a link
@@ -167,7 +169,7 @@ class LiveWeb:
             return await asyncio.shield(flight.task)
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            if flight.task.cancelled() and not (current and current.cancelling()):
+            if current is None or not current.cancelling():  # it is the fetch that was cancelled
                 raise WebError("closed", "The web was closed while the page was on its way.") from None
             raise
         finally:

@@ -1,7 +1,8 @@
-"""A search API of our own: a server on loopback that answers what a test tells it to."""
+"""A search API of our own: a server on loopback that answers what a test tells it to; and the back ends that ask it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
+from webgpt_jax.env.protocol import SearchResult, WebError
+from webgpt_jax.web.search.backend import SearchApi
+from webgpt_jax.web.search.bing import Bing
+from webgpt_jax.web.search.brave import Brave
+from webgpt_jax.web.search.client import HttpLimits
+from webgpt_jax.web.search.mojeek import Mojeek
+from webgpt_jax.web.search.searxng import SearXNG
+from webgpt_jax.web.search.serper import Serper
+from webgpt_jax.web.search.tavily import Tavily
 
 SHAPES = Path(__file__).parent / "shapes"
 KEY = "Sq7-Zeta0192837465xyz"
@@ -65,3 +76,58 @@ async def serve(*answers: Answer | Reaction) -> AsyncIterator[Stub]:
         yield stub
     finally:
         await runner.cleanup()
+
+
+ALL = ["brave", "searxng", "serper", "tavily", "mojeek", "bing"]
+KEYED = [name for name in ALL if name != "searxng"]
+CLASSES: dict[str, type[Brave | Serper | Tavily | Mojeek | Bing]] = {
+    "brave": Brave,
+    "serper": Serper,
+    "tavily": Tavily,
+    "mojeek": Mojeek,
+    "bing": Bing,
+}
+FAST = HttpLimits(request_seconds=5, deadline_seconds=10, first_pause_seconds=0.001)
+
+CROWS = [
+    SearchResult(
+        title="Gifts From Crows | Outside My Window",
+        url="https://www.birdsoutsidemywindow.org/2015/03/19/gifts-from-crows/",
+        snippet="Many animals give gifts, but crows & other corvids don't stop at <b>.",
+    ),
+    SearchResult(
+        title="How to Make Friends With Crows - PetHelpful",
+        url="https://pethelpful.com/birds/How-to-Make-Friends-With-Crows",
+        snippet="If you did this a few times, your crows would learn your new place.",
+    ),
+]
+
+
+def make(name: str, url: str, *, key: str = KEY, count: int = 10, limits: HttpLimits = FAST) -> SearchApi:
+    if name == "searxng":
+        return SearXNG(url, count=count, limits=limits)
+    return CLASSES[name](key, base_url=url, count=count, limits=limits)
+
+
+def ask(
+    name: str, *answers: Answer | Reaction, query: str = "crows gifts", **options: Any
+) -> tuple[list[SearchResult] | WebError, Stub]:
+    """What one search gives, an error as a value, and what the server saw."""
+
+    async def run() -> tuple[list[SearchResult] | WebError, Stub]:
+        async with serve(*answers) as stub:
+            backend = make(name, stub.url, **options)
+            try:
+                return await backend.search(query), stub
+            except WebError as error:
+                return error, stub
+            finally:
+                await backend.aclose()
+
+    return asyncio.run(run())
+
+
+def failure(name: str, *answers: Answer | Reaction, **options: Any) -> WebError:
+    outcome, _ = ask(name, *answers, **options)
+    assert isinstance(outcome, WebError), outcome
+    return outcome

@@ -7,11 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from search_stub import KEY, Answer, Reaction, Stub, serve, shape
+from search_stub import ALL, CROWS, FAST, KEY, KEYED, Answer, ask, failure, make, serve, shape
 
 from webgpt_jax.env.protocol import SearchResult, WebError
 from webgpt_jax.web.search import BACKEND_NAMES
-from webgpt_jax.web.search.backend import SearchApi
 from webgpt_jax.web.search.bing import Bing
 from webgpt_jax.web.search.brave import Brave
 from webgpt_jax.web.search.client import HttpLimits
@@ -19,60 +18,6 @@ from webgpt_jax.web.search.mojeek import Mojeek
 from webgpt_jax.web.search.searxng import SearXNG
 from webgpt_jax.web.search.serper import Serper
 from webgpt_jax.web.search.tavily import Tavily
-
-ALL = ["brave", "searxng", "serper", "tavily", "mojeek", "bing"]
-KEYED = [name for name in ALL if name != "searxng"]
-CLASSES: dict[str, type[Brave | Serper | Tavily | Mojeek | Bing]] = {
-    "brave": Brave,
-    "serper": Serper,
-    "tavily": Tavily,
-    "mojeek": Mojeek,
-    "bing": Bing,
-}
-FAST = HttpLimits(request_seconds=5, deadline_seconds=10, first_pause_seconds=0.001)
-
-CROWS = [
-    SearchResult(
-        title="Gifts From Crows | Outside My Window",
-        url="https://www.birdsoutsidemywindow.org/2015/03/19/gifts-from-crows/",
-        snippet="Many animals give gifts, but crows & other corvids don't stop at <b>.",
-    ),
-    SearchResult(
-        title="How to Make Friends With Crows - PetHelpful",
-        url="https://pethelpful.com/birds/How-to-Make-Friends-With-Crows",
-        snippet="If you did this a few times, your crows would learn your new place.",
-    ),
-]
-
-
-def make(name: str, url: str, *, key: str = KEY, count: int = 10, limits: HttpLimits = FAST) -> SearchApi:
-    if name == "searxng":
-        return SearXNG(url, count=count, limits=limits)
-    return CLASSES[name](key, base_url=url, count=count, limits=limits)
-
-
-def ask(
-    name: str, *answers: Answer | Reaction, query: str = "crows gifts", **options: Any
-) -> tuple[list[SearchResult] | WebError, Stub]:
-    """What one search gives, an error as a value, and what the server saw."""
-
-    async def run() -> tuple[list[SearchResult] | WebError, Stub]:
-        async with serve(*answers) as stub:
-            backend = make(name, stub.url, **options)
-            try:
-                return await backend.search(query), stub
-            except WebError as error:
-                return error, stub
-            finally:
-                await backend.aclose()
-
-    return asyncio.run(run())
-
-
-def failure(name: str, *answers: Answer | Reaction, **options: Any) -> WebError:
-    outcome, _ = ask(name, *answers, **options)
-    assert isinstance(outcome, WebError), outcome
-    return outcome
 
 
 def test_every_name_is_tried_here() -> None:
@@ -316,7 +261,7 @@ def test_searxng_takes_a_path_and_a_login_and_shows_neither() -> None:
             assert await backend.search("crows") == []
             assert stub.requests[0].path == "/searx/search"
             assert stub.requests[0].headers["Authorization"] == "Basic c29tZW9uZTpwYXNzLXdvcmQtMQ=="
-            assert "pass-word-1" not in repr(backend)
+            assert "pass-word-1" not in repr(backend) + repr(backend._request("q"))
             await backend.aclose()
 
     asyncio.run(run())

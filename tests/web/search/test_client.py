@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from search_stub import KEY, Answer, Reaction, serve, shape
-from test_backends import ALL, CROWS, FAST, KEYED, ask, failure, make
+from search_stub import ALL, CROWS, FAST, KEY, KEYED, Answer, Reaction, ask, failure, make, serve, shape
 
 from webgpt_jax.env.protocol import SearchResult, WebError
 from webgpt_jax.web.search.client import HttpLimits
@@ -227,7 +226,8 @@ def test_a_server_that_is_not_there(url: str) -> None:
         assert isinstance(error, ValueError)  # no port: the address itself is wrong
     else:
         assert isinstance(error, WebError)
-        assert error.kind == "connection"
+        slow_names = ["timeout"] if "invalid" in url else []  # some networks swallow look-ups
+        assert error.kind in ["connection", *slow_names]
 
 
 def test_tls_that_does_not_hold_is_not_tried_again() -> None:
@@ -267,7 +267,7 @@ def test_redirects_do_not_carry_the_key_away(name: str, status: int) -> None:
 def test_cookies_are_not_kept() -> None:
     async def run() -> None:
         async with serve(Answer(shape("brave", "none"), headers={"Set-Cookie": "id=1"})) as stub:
-            backend = make("brave", stub.url)
+            backend = make("brave", stub.url.replace("127.0.0.1", "localhost"))  # addresses have no cookies anyway
             await backend.search("one")
             await backend.search("two")
             await backend.aclose()
