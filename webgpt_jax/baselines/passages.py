@@ -1,0 +1,150 @@
+"""Pages taken apart into passages that can be quoted.
+
+A passage is a sentence, a line, or two neighbours of one paragraph. It knows what names it: the page's title, the
+heading above it, a label such as `Capital:` in front of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from webgpt_jax.baselines.bm25 import terms
+
+MAX_PASSAGE_CHARS = 400  # longer sentences are cut: ten such quotes fit the references of an episode
+MAX_HEADING_CHARS = 80
+MAX_LABEL_CHARS = 60
+LEAST_WRAPPED_CHARS = 30  # a shorter line is not wrapped prose
+
+_MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
+_STOP = re.compile(r"[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|[。！？]+[」』”’）]*\s*")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Mt|No|vs|est|approx|ca|Jr|Sr|Gen|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
+)
+_CLAUSE_ENDS = ("; ", "；", ", ", "，", "、", " ")  # where a long sentence is cut, the best first
+_LABEL = re.compile(rf"([^:.!?\n]{{1,{MAX_LABEL_CHARS}}}):\s")
+_STOPS = (".", "!", "?", ";", "。", "！", "？")
+
+
+@dataclass(frozen=True)
+class ShownLink:
+    """A link as a window of a page shows it."""
+
+    id: int
+    text: str
+    domain: str  # empty where it is the page's own
+
+
+def strip_markers(text: str) -> str:
+    """The text of a window with the link markup stripped; a link's own text stays."""
+    return _MARKER.sub(r"\2", text)
+
+
+def split_at_links(text: str) -> Iterator[tuple[ShownLink, str]]:
+    """The links of a window, each with the plain text between it and the next one."""
+    found = list(_MARKER.finditer(text))
+    ends = [*(link.start() for link in found[1:]), len(text)]
+    for link, end in zip(found, ends, strict=False):  # without a link there is still an end
+        yield ShownLink(int(link[1]), link[2], link[3] or ""), text[link.end() : end].strip()
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of a page, as it stands there, and what names it."""
+
+    text: str
+    title: str
+    heading: str  # the line above it that names it; empty where there is none
+    label: str  # what stands before the first colon of its line; empty where there is none
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(terms(self.text))
+
+    @cached_property
+    def title_terms(self) -> frozenset[str]:
+        return frozenset(terms(self.title))
+
+    @cached_property
+    def context(self) -> frozenset[str]:
+        """The terms of title, heading and label: what the passage is about without having to say it."""
+        return frozenset(terms(f"{self.title}\n{self.heading}\n{self.label}"))
+
+    def likeness(self, other: Passage) -> float:
+        """How many of the terms of the two are common to both, from 0 to 1."""
+        mine, theirs = self.counts.keys(), other.counts.keys()
+        return len(mine & theirs) / max(1, len(mine | theirs))
+
+
+def split_passages(text: str, title: str, *, pairs: bool = True) -> Iterator[Passage]:
+    """The passages of a text without link markup, in the order in which they stand there.
+
+    With `pairs`, two neighbouring sentences, and a heading with the sentence under it, are passages as well.
+    """
+    heading = ""
+    fresh = False  # whether the line before is the heading
+    for line in _lines(text):
+        if _is_heading(line):
+            yield Passage(line, title, heading, "")  # it may be a table's row
+            heading, fresh = line, True
+            continue
+        found = _LABEL.match(line)
+        label = found[1] if found else ""
+        spans = list(_sentences(line))
+        for at, (start, end) in enumerate(spans):
+            yield Passage(line[start:end], title, heading, label)
+            following = spans[at + 1][1] if at + 1 < len(spans) else len(line) + MAX_PASSAGE_CHARS
+            if pairs and following - start <= MAX_PASSAGE_CHARS:
+                yield Passage(line[start:following], title, heading, label)
+        if pairs and fresh and spans:
+            yield Passage(f"{heading}\n{line[slice(*spans[0])]}", title, "", heading)
+        fresh = False
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, those of hard-wrapped prose put together again; quoting ignores white space."""
+    whole = ""
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        wrapped = len(whole) >= LEAST_WRAPPED_CHARS and not whole.endswith(_STOPS)
+        if wrapped and line[0].islower() and not _LABEL.match(line):
+            whole += f" {line}"
+            continue
+        if whole:
+            yield whole
+        whole = line
+    if whole:
+        yield whole
+
+
+def _is_heading(line: str) -> bool:
+    return (
+        len(line) <= MAX_HEADING_CHARS
+        and not line.endswith((*_STOPS, ","))
+        and not _LABEL.match(line)
+        and len(line.split()) <= 8
+    )
+
+
+def _sentences(line: str) -> Iterator[tuple[int, int]]:
+    """Where the sentences of a line start and end; those that are too long to quote are cut."""
+    start = 0
+    for stop in _STOP.finditer(line):
+        end = stop.start() + len(stop[0].rstrip())
+        if not _ABBREVIATION.search(line, start, end):
+            yield from _clauses(line, start, end)
+            start = stop.end()
+    yield from _clauses(line, start, len(line))
+
+
+def _clauses(line: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > MAX_PASSAGE_CHARS:
+        limit = start + MAX_PASSAGE_CHARS
+        cuts = (line.rfind(mark, start + MAX_PASSAGE_CHARS // 2, limit) + len(mark) for mark in _CLAUSE_ENDS)
+        cut = next((cut for cut, mark in zip(cuts, _CLAUSE_ENDS, strict=True) if cut >= start + len(mark)), limit)
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end

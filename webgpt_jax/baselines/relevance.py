@@ -1,0 +1,127 @@
+"""How well passages answer a question, and which of them to choose.
+
+What names a passage counts for it: a line of a reference page that does not repeat the country still answers a question
+about the country whose page it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from webgpt_jax.baselines.bm25 import Bm25, terms, words
+from webgpt_jax.baselines.passages import Passage
+from webgpt_jax.baselines.question import STOP_WORDS, Question
+
+PLAIN_LABELS = frozenset({"name", "total"})  # they add nothing to what stands before them: "Population - total"
+LEAST_TERMS = 2  # a single word is no statement
+LEAST_TERMS_OF_LEAD = 8  # where the title is all that was asked for, headings are no answer
+LABEL_BONUS = 2.0  # how many occurrences in the text a term in a fitting label counts for
+NAME_IN_TITLE = 2.0  # the page is about what the question names, it does not just mention it
+REPEATS = 0.6  # texts that share more of their terms than this say the same
+DIVERSITY = 0.5  # how far likeness to what is chosen already marks a passage down (MMR's 1 - lambda)
+
+
+class Relevance:
+    """Rates passages against one question.
+
+    Args:
+      question: what is asked.
+      seen: the texts seen so far, which say how rare a term is; it may grow.
+    """
+
+    def __init__(self, question: Question, seen: Bm25) -> None:
+        self._seen = seen
+        self._names = question.names
+        self._variants = {term: frozenset(question.variants(term)) for term in question.terms}
+        self._asked = frozenset[str]().union(*self._variants.values())
+
+    def score(self, passage: Passage) -> float:
+        """BM25 of the passage. Terms of its context count as if they stood in it once, names in the title twice, and
+        terms of a fitting label more."""
+        # Where the title is all that was asked for, every passage bears on it: the length says nothing, the first wins.
+        length = passage.counts.total() if self._absent_from(passage.title_terms) else LEAST_TERMS_OF_LEAD
+        bonus = LABEL_BONUS * self.label_fit(passage)
+        labels = frozenset[str]().union(*_naming_terms(passage))
+        total = 0.0
+        for variants in self._variants.values():
+            best = 0.0
+            for variant in variants:
+                count = float(passage.counts[variant])
+                if variant in passage.context:
+                    count = max(1.0, count)
+                if variant in self._names & passage.title_terms:
+                    count = max(NAME_IN_TITLE, count)
+                if variant in labels:
+                    count += bonus
+                best = max(best, self._seen.idf(variant) * self._seen.weight(count, length))
+            total += best
+        return total
+
+    def label_fit(self, passage: Passage) -> float:
+        """How much of the passage's label, or else of its heading, the question asks for, from 0 to 1."""
+        return max((len(names & self._asked) / len(names) for names in _naming_terms(passage) if names), default=0.0)
+
+    def missing(self, passage: Passage) -> frozenset[str]:
+        """The question's terms that neither the passage nor what names it holds."""
+        return self._absent_from(passage.counts.keys() | passage.context)
+
+    def says_something(self, passage: Passage) -> bool:
+        """Whether it has words of its own, and bears on the question by more than its page's title."""
+        own = passage.counts.keys() - self._asked - passage.context
+        open_terms = self._absent_from(passage.title_terms)
+        if not open_terms:
+            return bool(own) and passage.counts.total() >= LEAST_TERMS_OF_LEAD
+        return bool(own) and passage.counts.total() >= LEAST_TERMS and self.missing(passage) < open_terms
+
+    def fits(self, passage: Passage) -> bool:
+        """Whether it is likely to answer: it says something, and of what the title leaves open it holds at least half,
+        two terms at the least; and it has at least half of the names."""
+        open_terms, missing = self._absent_from(passage.title_terms), self.missing(passage)
+        needed = min(len(open_terms), max(2, ceil(len(open_terms) / 2)))
+        named = 2 * len(self._names & missing) <= len(self._names)
+        return named and len(open_terms) - len(missing) >= needed and self.says_something(passage)
+
+    def answers(self, passage: Passage) -> bool:
+        """Whether nothing better is to be looked for: it fits, nothing is missing, and its label is what is asked."""
+        return self.label_fit(passage) >= 1 and not self.missing(passage) and self.fits(passage)
+
+    def choose(self, passages: Iterable[Passage], count: int, beside: Sequence[Passage] = ()) -> list[Passage]:
+        """The best passages, at most `count`, best first, that do not repeat those chosen already, `beside` included
+        (maximal marginal relevance). Of equals the one that comes first."""
+        scores = {passage: self.score(passage) for passage in passages}
+        chosen: list[Passage] = []
+        while len(chosen) < count:
+            taken = (*beside, *chosen)
+            scores = {passage: score for passage, score in scores.items() if not _repeats(passage, taken)}
+            best = max(
+                scores, key=lambda passage: scores[passage] * (1 - DIVERSITY * _likeness(passage, taken)), default=None
+            )
+            if best is None or scores[best] <= 0:
+                break
+            chosen.append(best)
+        return chosen
+
+    def _absent_from(self, held: Iterable[str]) -> frozenset[str]:
+        held = frozenset(held)
+        return frozenset(term for term, variants in self._variants.items() if held.isdisjoint(variants))
+
+
+def _naming_terms(passage: Passage) -> list[frozenset[str]]:
+    return [
+        frozenset(
+            term for word in words(name) if word.casefold() not in STOP_WORDS | PLAIN_LABELS for term in terms(word)
+        )
+        for name in (passage.label, passage.heading)
+    ]
+
+
+def _likeness(passage: Passage, others: Iterable[Passage]) -> float:
+    return max((passage.likeness(other) for other in others), default=0.0)
+
+
+def _repeats(passage: Passage, others: Iterable[Passage]) -> bool:
+    return any(
+        passage.text in other.text or other.text in passage.text or passage.likeness(other) > REPEATS
+        for other in others
+    )
