@@ -298,6 +298,16 @@ def test_what_is_no_archive_is_one_clear_error(tmp_path: Path, archive: Path) ->
         assert caught.value.kind == "wiki"
 
 
+def test_a_wrong_checksum_is_met_before_libzim_can_come_to_harm(tmp_path: Path, archive: Path) -> None:
+    sound = archive.read_bytes()
+    for at in range(200, len(sound), 4_001):
+        damaged = tmp_path / "damaged.zim"
+        damaged.write_bytes(sound[:at] + bytes([sound[at] ^ 0xFF]) + sound[at + 1 :])
+        with pytest.raises(WebError, match="download it again"):
+            WikiWeb.open_wiki(damaged, SimpleConverter())
+    assert outcome(damaged, "http://mini-en.localhost/France", WikiSettings(verify_bytes=0)).startswith("http")
+
+
 def test_damage_met_while_reading_is_an_error_of_the_page(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(web: WikiWeb) -> None:
         def damaged(*_: object) -> None:

@@ -6,7 +6,9 @@ An entry's URL is `http://<name of the archive>.localhost/<path of the entry>`. 
 they lead to entries; and a host that cannot be anybody's site says what a quote was taken from: the copy, whose paths
 and age are not those of the wiki on the web. Links to other sites are kept, and lead nowhere offline.
 
-libzim is under the GPL, so it is an extra, and is only imported when a wiki is opened.
+libzim is under the GPL, so it is an extra, and is only imported when a wiki is opened. It takes an archive's index on
+trust, and ends the whole program over some kinds of damage: checksums are therefore verified first. An archive that was
+made to do harm is not guarded against; its pages are, as all pages.
 """
 
 from __future__ import annotations
@@ -47,15 +49,18 @@ class WikiSettings:
       max_entry_bytes: larger entries are not read.
       results: hits a search gives at most.
       cache_chars: characters of pages kept in memory; 0 keeps none. Searches read the pages that they find.
+      verify_bytes: archives up to this size are checked against their checksum when they are opened, at some hundreds
+        of megabytes a second.
     """
 
     max_entry_bytes: int = 50_000_000
     results: int = 10
     cache_chars: int = CACHE_CHARS
+    verify_bytes: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if getattr(self, field.name) < (0 if field.name == "cache_chars" else 1):
+            if getattr(self, field.name) < (0 if field.name in ("cache_chars", "verify_bytes") else 1):
                 raise ValueError(f"WikiSettings.{field.name} is too small: {getattr(self, field.name)}")
 
 
@@ -85,10 +90,10 @@ class WikiWeb:
           converter: makes pages of entries; the caller's to close.
 
         Raises:
-          WebError: kind "wiki" when libzim is not installed, or there is no such file, or it is no ZIM archive.
+          WebError: kind "wiki" when libzim is not installed, or there is no such file, or it is no sound ZIM archive.
         """
         settings = settings or WikiSettings()
-        return cls(_Archive(_open(path), settings), converter, settings)
+        return cls(_Archive(_open(path, settings.verify_bytes), settings), converter, settings)
 
     @property
     def base_url(self) -> str:
@@ -136,7 +141,7 @@ class WikiWeb:
         await self.aclose()
 
 
-def _open(path: Path) -> Archive:
+def _open(path: Path, verify_bytes: int) -> Archive:
     try:
         from libzim.reader import Archive
     except ImportError as error:
@@ -144,7 +149,10 @@ def _open(path: Path) -> Archive:
     try:
         if not path.is_file() and not path.with_name(path.name + "aa").is_file():  # archives may come in parts
             raise WebError("wiki", f"there is no file {path}: check its name")
-        return Archive(path)
+        archive = Archive(path)
+        if archive.has_checksum and archive.filesize <= verify_bytes and not archive.check():
+            raise WebError("wiki", f"{path} is damaged, its checksum is wrong: download it again")
+        return archive
     except (RuntimeError, OSError, ValueError) as error:  # ValueError: a NUL or bytes that are no text in the name
         raise WebError("wiki", f"{path} cannot be read as a ZIM archive ({error}): download it again") from error
 
@@ -162,14 +170,14 @@ class _Archive:
     def _metadata(self, name: str) -> str:
         try:
             return bytes(self._archive.get_metadata(name)).decode(errors="replace")
-        except (KeyError, RuntimeError):
+        except (KeyError, RuntimeError):  # there is none, or it is damaged
             return ""
 
     async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         future = self._thread.submit(function, *args, **kwargs)
         try:
             return await asyncio.wrap_future(future)
-        except RuntimeError as error:  # what libzim makes of every fault of an archive
+        except (RuntimeError, UnicodeDecodeError) as error:  # what libzim makes of an archive's faults
             raise WebError("wiki", f"The archive of this wiki is damaged ({error}): download it again.") from error
 
     def check(self) -> None:
