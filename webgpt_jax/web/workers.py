@@ -168,7 +168,7 @@ class _Worker:
             self._process = subprocess.Popen(
                 # -P: not from the folder that we happen to be in, unless it is on our own path
                 [sys.executable, "-P", "-m", "webgpt_jax.web.worker", str(settings)],
-                stdin=self._childs_end,
+                stdin=self._childs_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 env=environment,
