@@ -91,13 +91,14 @@ class Browser:
         """
         if state.end is not None:
             raise ValueError(f"the episode has ended: {state.end.value}")
-        state = replace(state, actions_left=state.actions_left - 1)
         try:
             command = parse_command(action_text)
         except InvalidAction:
             after = state
         else:
             after = await self._apply(state, command)
+        # Only now: what a scroll moves by is the window that the policy was shown.
+        after = replace(after, actions_left=state.actions_left - 1)
         if after.end is None and after.actions_left <= 0:
             after = replace(after, end=EpisodeEnd.ACTION_LIMIT)
         return after
@@ -112,10 +113,15 @@ class Browser:
                 return _find(state, text)
             case QuoteText(text):
                 return _quote(state, text)
-            case ScrollDown(steps) | ScrollUp(steps):
+            case ScrollDown(steps):  # by the windows as they are shown now: the first one is what the policy saw
                 for _ in range(steps):
-                    state = _go(state, unit_below(state) if isinstance(command, ScrollDown) else unit_above(state))
+                    state = _go(state, unit_below(state))
                 return _note(state, str(command))
+            case ScrollUp(steps):  # by the windows as they will be shown, with this action among the past ones
+                state = _note(replace(state, actions_left=state.actions_left - 1), str(command))
+                for _ in range(steps):
+                    state = _go(state, unit_above(state))
+                return state
             case Top():
                 return _note(_go(state, 0), str(command))
             case Back():
@@ -229,4 +235,7 @@ def _fitting(text: str, room: int, config: BrowserConfig) -> str:
         return text
     length = bisect_left(range(1, len(text)), True, key=lambda length: config.length(text[:length]) > room)
     blank = max(text.rfind(" ", 0, length + 1), text.rfind("\n", 0, length + 1))
-    return text[: blank if blank > 0 else length].rstrip()
+    kept = text[: blank if blank > 0 else length].rstrip()
+    while kept and config.length(kept) > room:  # some tokenizers count more tokens in a shorter text
+        kept = kept[:-1].rstrip()
+    return kept

@@ -108,11 +108,14 @@ def unit_below(state: BrowserState) -> int:
 def unit_above(state: BrowserState) -> int:
     """The unit from which a window reaches down to the present window's first unit."""
     first = state.place.unit
+    starts = state.page.units(state.config.unit_chars)
+    # No window reaches further than its characters do.
+    highest = min(bisect_left(starts, starts[first] - state.config.window_chars), max(0, first - 1))
 
     def reaches(unit: int) -> bool:
         return unit + lay_out(replace(state, place=replace(state.place, unit=unit))).units >= first
 
-    return min(bisect_left(range(first), True, key=reaches), max(0, first - 1))
+    return highest + bisect_left(range(highest, first - 1), True, key=reaches)
 
 
 def check_limit(state: BrowserState) -> None:
@@ -139,7 +142,7 @@ def _section(name: str, content: str) -> str:
 
 def _quote_block(heading: str, text: str) -> str:
     # Every line is marked, so that no line of a quote can pass for the next quote's heading.
-    return "\n".join([f"From {heading}", *(f"> {line}".rstrip(" ") for line in text.split("\n"))])
+    return "\n".join([f"From {heading}", *(f"> {line}" if line else ">" for line in text.split("\n"))])
 
 
 def _last(values: Sequence[str], count: int) -> Sequence[str]:
