@@ -305,7 +305,7 @@ class LiveFetcher:
         if client.session.closed:
             raise WebError("closed", f"{target.shown} was not read because the fetcher was closed meanwhile.")
         url = URL(target.url, encoded=True)
-        if url.host != target.host:  # two readings of one URL: the library's is the one that would be sent
+        if url.raw_host != target.host:  # two readings of one URL: the library's is the one that would be sent
             raise WebError("refused", f"{target.shown} is spelt ambiguously, so it was not fetched.")
         async with client.session.get(url, allow_redirects=False) as answer:
             location = answer.headers.get("Location") if answer.status in _REDIRECTS else None

@@ -27,6 +27,7 @@ Network = IPv4Network | IPv6Network
 Lookup = Callable[[str], Awaitable[Sequence[str]]]  # a host name -> its addresses as text; raises OSError
 
 WEB_PORTS = frozenset({80, 443})
+MAX_ADDRESSES = 8  # tried of a name's; more would let a page make us knock at any number of doors
 MAX_LOOKUPS = 32  # names looked up at a time; each holds a thread while it lasts
 
 # What is never reached: the registries of special-purpose addresses at IANA, and a few that are special in practice.
@@ -195,7 +196,7 @@ class GuardedResolver(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for address in allowed
+            for address in allowed[:MAX_ADDRESSES]
         ]
 
     async def close(self) -> None:

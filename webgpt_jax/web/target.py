@@ -18,6 +18,7 @@ from webgpt_jax.web.guard import AddressRefused, Guard
 MAX_URL_CHARS = 8_000  # servers refuse longer ones, and no page that people read has one
 _SHOWN_CHARS = 160
 
+_STRIPPED = "".join(chr(code) for code in range(0x21))  # C0 controls and the blank, as browsers strip them
 _PORTS = {"http": 80, "https": 443}
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*\Z")
 # What may stand in a path or a query as it is: escapes already there are kept, all else is escaped as browsers do.
@@ -76,8 +77,24 @@ def _canonical_host(host: str) -> str:
     return host
 
 
+def _without_dots(path: str) -> str:
+    """The path with `.` and `..` followed, as browsers do: rules about paths are written for the result."""
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for at, segment in enumerate(segments):
+        dots = segment.lower().replace("%2e", ".")
+        if dots == "..":
+            del kept[-1:]
+        elif dots != ".":
+            kept.append(segment)
+        if dots in (".", "..") and at == len(segments) - 1:
+            kept.append("")  # what ends in dots is a folder
+    return "/" + "/".join(kept)
+
+
 def parse_target(url: str, guard: Guard) -> Target:
     """The target of a URL. Raises `WebError("refused", ...)` for what may not be fetched, however it is reached."""
+    url = url.strip(_STRIPPED)
     if len(url) > MAX_URL_CHARS:
         raise _refused(f"The URL is longer than {MAX_URL_CHARS:,} characters, so it was not fetched.")
     try:
@@ -94,11 +111,11 @@ def parse_target(url: str, guard: Guard) -> Target:
         raise _refused("The URL has no valid host name, so it was not fetched.")
     host = _canonical_host(host)
     try:
-        path = quote(parts.path.replace("\\", "/"), safe=_SAFE_IN_PATH, errors="surrogateescape") or "/"
+        path = quote(parts.path.replace("\\", "/"), safe=_SAFE_IN_PATH, errors="surrogateescape")
         query = quote(parts.query, safe=_SAFE_IN_QUERY, errors="surrogateescape")
     except UnicodeEncodeError:
         raise _refused("The URL holds characters that cannot be sent, so it was not fetched.") from None
-    target = Target(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, path, query)
+    target = Target(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, _without_dots(path), query)
     try:
         guard.check_port(target.port)
         if ":" in host or _NUMBER.match(host.rpartition(".")[2]):
