@@ -654,3 +654,20 @@ def test_many_episodes_through_one_browser() -> None:
             assert [quote.text for quote in state.quotes] == [f"About {name}."]
 
     run(episodes())
+
+
+def test_scrolling_down_goes_by_the_window_that_was_shown() -> None:
+    # At ten actions left the next observation has one character less to spend on its number.
+    page = Page("T", "a.test", "https://a.test/", "\n".join("x" * 9 for _ in range(200)))
+
+    async def episode(limit: int) -> None:
+        browser = Browser(one_page_web(page), BrowserConfig(max_actions=12, max_observation_tokens=limit))
+        state = await opened(browser)
+        assert state.actions_left == 10
+        shown = parse_observation(render_observation(state)).scrollbar
+        assert 1 < shown[1] < 100
+        state = await browser.step(state, "Scrolled down 1")
+        assert state.place.unit == shown[1]
+
+    for limit in range(300, 330):
+        run(episode(limit))
