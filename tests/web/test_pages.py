@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from webgpt_jax.env.page import Link, Page
 from webgpt_jax.env.protocol import SearchResult, Web, WebError
+from webgpt_jax.web.fetch import FetchConfig
 from webgpt_jax.web.pages import Fetched, Fetcher, LiveWeb, PageCache, live_web
 
 
@@ -414,11 +414,6 @@ def test_live_web_tells_a_missing_key_and_a_wrong_name() -> None:
 
 
 def test_live_web_searches_fetches_and_converts() -> None:
-    pytest.importorskip("webgpt_jax.web.fetch")
-    if importlib.util.find_spec("webgpt_jax.web.convert") is None:
-        pytest.skip("there is nothing to convert with")
-    from webgpt_jax.web.fetch import FetchConfig
-
     async def answer(request: web.Request) -> web.Response:
         base = f"http://{request.host}"
         if request.path == "/search":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from webgpt_jax.web.search.results import cut_query, dig, plain_text
@@ -46,11 +44,10 @@ def test_long_texts_are_cut() -> None:
 @pytest.mark.parametrize(
     "hostile", ["<b " * 500_000, "<b>" * 500_000, "<b><i" * 300_000, "&" * 1_000_000, "<" * 1_000_000]
 )
-def test_hostile_markup_takes_no_time(hostile: str) -> None:
-    start = time.process_time()
+@pytest.mark.timeout(30)  # quadratic would be hours
+def test_hostile_markup_is_dealt_with_in_linear_time(hostile: str) -> None:
     for is_html in (True, False):
-        assert len(plain_text(hostile, 1_000, is_html)) <= 1_000
-    assert time.process_time() - start < 5  # quadratic would be hours
+        assert len(plain_text(hostile, 1_000_000, is_html)) <= 1_000_000
 
 
 def test_dig() -> None:
