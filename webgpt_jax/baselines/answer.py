@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from webgpt_jax.baselines.passages import Passage, split_passages
-from webgpt_jax.baselines.relevance import Relevance
+from webgpt_jax.baselines.relevance import QUESTION_MARKS, Relevance
 from webgpt_jax.env.observation import ParsedAnswerPrompt
 
 MAX_SENTENCES = 5
@@ -44,15 +44,19 @@ def compose_answer(prompt: ParsedAnswerPrompt, relevance: Relevance) -> str:
 
 
 def _sentences(heading: str, extract: str) -> list[Passage]:
-    """The readable sentences of a reference, each with the heading that the quote itself has above it; where there is
-    none, the reference as a whole."""
+    """The readable sentences of a reference, each with the heading that the quote itself has above it, and a question
+    with what follows it; where there is none, the reference as a whole."""
     found = [passage for passage in split_passages(extract, heading, pairs=False) if _readable(passage.text)]
     above = {passage.heading for passage in found}
-    sentences = [
-        replace(passage, text=f"{passage.heading}: {passage.text}" if passage.heading else passage.text)
-        for passage in found
-        if passage.text not in above
-    ]
+    sentences: list[Passage] = []
+    for passage in found:
+        if passage.text in above:
+            continue
+        if sentences and sentences[-1].text.endswith(QUESTION_MARKS):
+            sentences[-1] = replace(sentences[-1], text=f"{sentences[-1].text} {passage.text}")
+        else:
+            text = f"{passage.heading}: {passage.text}" if passage.heading else passage.text
+            sentences.append(replace(passage, text=text))
     return sentences or ([Passage(extract, heading, "", "")] if _readable(extract) else [])
 
 

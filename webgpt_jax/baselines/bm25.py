@@ -22,6 +22,8 @@ UNSPACED = re.compile(f"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 _SHORTEST_STEM = 3  # characters an ending must leave: "used" stays, "bordered" becomes "border"
+_SHORTEST_ION = 7  # "location" is "locat" as "located" is; "nation" is left alone
+_LONGEST_STEM = 8  # so that "independent" and "independence" are one; shorter, and words that are not akin meet
 
 
 def words(text: str) -> list[str]:
@@ -55,7 +57,11 @@ def _stem(word: str) -> str:
             doubled = ending in ("ing", "ed") and stem[-1] == stem[-2] and stem[-1] not in "lsz"
             word = stem[:-1] if doubled else stem  # "planning" is "plan", "falling" is "fall"
             break
-    return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_STEM else word
+    if word.endswith(("tion", "sion")) and len(word) >= _SHORTEST_ION:
+        word = word[:-3]
+    if word.endswith("e") and len(word) > _SHORTEST_STEM:
+        word = word[:-1]
+    return word[:_LONGEST_STEM]
 
 
 class Bm25:

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from webgpt_jax.baselines.bm25 import UNSPACED
-from webgpt_jax.baselines.passages import Passage, ShownLink, split_at_links, split_passages, strip_markers
+from webgpt_jax.baselines.passages import (
+    Passage,
+    ShownLink,
+    split_at_links,
+    split_passages,
+    strip_markers,
+    without_link_lines,
+)
 from webgpt_jax.env.observation import ParsedObservation
 
 _ERROR_TITLE = "Error ("  # how the browser heads the page that stands in for one it could not show
@@ -48,6 +55,7 @@ class ReadPage:
     failed: bool = False  # it is an error page
     windows: dict[int, tuple[int, str]] = field(default_factory=dict)  # by first unit: the unit below, plain text
     units: set[int] = field(default_factory=set)
+    _passages: list[Passage] | None = None  # of the windows so far, once asked for
 
     def add(self, seen: ParsedObservation) -> str | None:
         """Takes in a window. Its plain text, or None where nothing in it is new."""
@@ -57,16 +65,17 @@ class ReadPage:
         if self.units.issuperset(range(first, below)):
             return None
         self.units.update(range(first, below))
-        text = strip_markers(seen.text)
+        text = strip_markers(without_link_lines(seen.text))
         self.windows[first] = (below, text)
+        self._passages = None
         return text
 
     def passages(self) -> list[Passage]:
         """All passages of what was read, each once; windows that follow one another are read as one text."""
-        found: dict[Passage, None] = {}
-        for text in self._texts():
-            found.update(dict.fromkeys(split_passages(text, self.title)))
-        return list(found)
+        if self._passages is None:
+            each = (passage for text in self._texts() for passage in split_passages(text, self.title))
+            self._passages = list(dict.fromkeys(each))
+        return self._passages
 
     def _texts(self) -> list[str]:
         texts: list[str] = []

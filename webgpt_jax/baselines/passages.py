@@ -16,6 +16,7 @@ from webgpt_jax.baselines.bm25 import terms
 
 MAX_PASSAGE_CHARS = 400  # longer sentences are cut: ten such quotes fit the references of an episode
 MAX_HEADING_CHARS = 80
+MAX_HEADING_WORDS = 8
 MAX_LABEL_CHARS = 60
 LEAST_WRAPPED_CHARS = 30  # a shorter line is not wrapped prose
 
@@ -26,6 +27,8 @@ _ABBREVIATION = re.compile(
 )
 _CLAUSE_ENDS = ("; ", "；", ", ", "，", "、", " ")  # where a long sentence is cut, the best first
 _LABEL = re.compile(rf"([^:.!?\n]{{1,{MAX_LABEL_CHARS}}}):\s")
+_NOTE = re.compile(r"notes?:", re.IGNORECASE)
+_VERB = re.compile(r"\b(?:is|are|was|were|has|have|had)\b", re.IGNORECASE)  # a line with one of these is a statement
 _STOPS = (".", "!", "?", ";", "。", "！", "？")
 
 
@@ -41,6 +44,11 @@ class ShownLink:
 def strip_markers(text: str) -> str:
     """The text of a window with the link markup stripped; a link's own text stays."""
     return _MARKER.sub(r"\2", text)
+
+
+def without_link_lines(text: str) -> str:
+    """The text of a window without the lines that are nothing but a link: they lead to facts, they hold none."""
+    return "\n".join(line for line in text.split("\n") if not _MARKER.fullmatch(line.strip(" *-•|")))
 
 
 def split_at_links(text: str) -> Iterator[tuple[ShownLink, str]]:
@@ -67,11 +75,6 @@ class Passage:
     @cached_property
     def title_terms(self) -> frozenset[str]:
         return frozenset(terms(self.title))
-
-    @cached_property
-    def context(self) -> frozenset[str]:
-        """The terms of title, heading and label: what the passage is about without having to say it."""
-        return frozenset(terms(f"{self.title}\n{self.heading}\n{self.label}"))
 
     def likeness(self, other: Passage) -> float:
         """How many of the terms of the two are common to both, from 0 to 1."""
@@ -105,11 +108,11 @@ def split_passages(text: str, title: str, *, pairs: bool = True) -> Iterator[Pas
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, those of hard-wrapped prose put together again; quoting ignores white space."""
+    """The lines of a text. Hard-wrapped prose is put together again, and a note is put to the line it is a note on;
+    quoting ignores white space."""
     whole = ""
     for line in filter(None, map(str.strip, text.split("\n"))):
-        wrapped = len(whole) >= LEAST_WRAPPED_CHARS and not whole.endswith(_STOPS)
-        if wrapped and line[0].islower() and not _LABEL.match(line):
+        if whole and (_is_wrapped(whole, line) or _is_note_on(whole, line)):
             whole += f" {line}"
             continue
         if whole:
@@ -119,13 +122,19 @@ def _lines(text: str) -> Iterator[str]:
         yield whole
 
 
+def _is_wrapped(line: str, following: str) -> bool:
+    whole = len(line) >= LEAST_WRAPPED_CHARS and not line.endswith(_STOPS)
+    return whole and following[0].islower() and not _LABEL.match(following)
+
+
+def _is_note_on(line: str, following: str) -> bool:
+    return len(line) + len(following) < MAX_PASSAGE_CHARS and _NOTE.match(following) is not None
+
+
 def _is_heading(line: str) -> bool:
-    return (
-        len(line) <= MAX_HEADING_CHARS
-        and not line.endswith((*_STOPS, ","))
-        and not _LABEL.match(line)
-        and len(line.split()) <= 8
-    )
+    if len(line) > MAX_HEADING_CHARS or line.endswith((*_STOPS, ",")) or _LABEL.match(line):
+        return False
+    return len(line.split()) <= MAX_HEADING_WORDS and not _VERB.search(line)
 
 
 def _sentences(line: str) -> Iterator[tuple[int, int]]:

@@ -28,7 +28,7 @@ mustnt my no nor not now of off on once one only or other our out over own pleas
 should shouldn shouldnt so some such t tell than that the their them then there these they thing things this those
 through to too under until up us use used ve very was wasn wasnt we were weren werent what whats when whens where
 wheres which while who whom whos whose why whys will with wont would wouldn wouldnt you your
-eli5 explain describe fact check main called currently
+eli5 explain describe fact check main called currently become became happen happened
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 # Chinese particles and question words, at which a run without blanks is parted.
@@ -39,12 +39,9 @@ _HIRAGANA = re.compile("[\u3040-\u309f]+")  # mostly endings and particles; noun
 
 # Everyday words of questions, and the words that reference pages have for the same (as terms, see `bm25.terms`).
 _SAME = {
-    "people": "population inhabitant",
     "inhabitants": "population",
-    "live": "population",
-    "big": "area",
+    "populous": "population",
     "bigger": "area",
-    "large": "area",
     "size": "area",
     "border": "boundary",
     "neighbor": "border boundary",
@@ -60,9 +57,7 @@ _SAME = {
     "currency": "exchange",
     "weather": "climate",
     "mountain": "peak elevation",
-    "tall": "elevation height",
-    "high": "elevation",
-    "old": "age",
+    "height": "elevation peak",
     "rich": "gdp income",
     "poor": "poverty",
     "economy": "economic gdp",
@@ -76,6 +71,17 @@ _SAME = {
     "nation": "country",
     "jobless": "unemployment",
 }
+# Ways to ask, and what they ask for.
+_ASKING = (
+    (
+        re.compile(r"\bhow many (?:people|inhabitants|persons)(?: live| are there| does| do)?\b", re.IGNORECASE),
+        "population",
+    ),
+    (re.compile(r"\bhow (?:big|large)\b", re.IGNORECASE), "area"),
+    (re.compile(r"\bhow (?:tall|high)\b", re.IGNORECASE), "height"),
+    (re.compile(r"\bhow (?:old)\b", re.IGNORECASE), "age"),
+    (re.compile(r"\bhow long do people live\b", re.IGNORECASE), "life expectancy"),
+)
 _ALIASES = {terms(word)[0]: tuple(terms(others)) for word, others in _SAME.items()}
 
 _FACT_CHECK = re.compile(r"Fact-check[^\n]*\n+Question:(?P<question>.*?)(?:\nAnswer:.*)?", re.DOTALL)
@@ -180,6 +186,8 @@ def _as_content(found: list[str], names: frozenset[str] = frozenset()) -> list[C
 
 
 def _content_words(text: str) -> list[ContentWord]:
+    for asking, asked in _ASKING:
+        text = asking.sub(asked, text)
     text = _POSSESSIVE.sub("", _NEGATION.sub("t", text))
     found = [part for word in words(text) for part in _parted(word)]
     content = [word for word in found if word.casefold() not in STOP_WORDS]

@@ -7,19 +7,23 @@ about the country whose page it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import ceil
 
 from webgpt_jax.baselines.bm25 import Bm25, terms, words
 from webgpt_jax.baselines.passages import Passage
 from webgpt_jax.baselines.question import STOP_WORDS, Question
 
-PLAIN_LABELS = frozenset({"name", "total"})  # they add nothing to what stands before them: "Population - total"
+_PLAIN_WORDS = STOP_WORDS | {"name", "total", "note"}  # they add nothing to a label: "Population - total"
 LEAST_TERMS = 2  # a single word is no statement
 LEAST_TERMS_OF_LEAD = 8  # where the title is all that was asked for, headings are no answer
+SHORT_TERMS = 12  # below this the length says nothing: of the lines of a table the first wins, not the shortest
 LABEL_BONUS = 2.0  # how many occurrences in the text a term in a fitting label counts for
 NAME_IN_TITLE = 2.0  # the page is about what the question names, it does not just mention it
 REPEATS = 0.6  # texts that share more of their terms than this say the same
 DIVERSITY = 0.5  # how far likeness to what is chosen already marks a passage down (MMR's 1 - lambda)
+
+QUESTION_MARKS = ("?", "？")
 
 
 class Relevance:
@@ -37,18 +41,18 @@ class Relevance:
         self._asked = frozenset[str]().union(*self._variants.values())
 
     def score(self, passage: Passage) -> float:
-        """BM25 of the passage. Terms of its context count as if they stood in it once, names in the title twice, and
-        terms of a fitting label more."""
-        # Where the title is all that was asked for, every passage bears on it: the length says nothing, the first wins.
-        length = passage.counts.total() if self._absent_from(passage.title_terms) else LEAST_TERMS_OF_LEAD
+        """BM25 of the passage. Terms of what names it count as if they stood in it once, names in the title twice, and
+        terms of a label more, the better the label fits."""
+        length = max(passage.counts.total(), SHORT_TERMS)
         bonus = LABEL_BONUS * self.label_fit(passage)
-        labels = frozenset[str]().union(*_naming_terms(passage))
+        labels = _content(passage.label) | _content(passage.heading)
+        naming = self._naming(passage)
         total = 0.0
         for variants in self._variants.values():
             best = 0.0
             for variant in variants:
                 count = float(passage.counts[variant])
-                if variant in passage.context:
+                if variant in naming:
                     count = max(1.0, count)
                 if variant in self._names & passage.title_terms:
                     count = max(NAME_IN_TITLE, count)
@@ -59,28 +63,41 @@ class Relevance:
         return total
 
     def label_fit(self, passage: Passage) -> float:
-        """How much of the passage's label, or else of its heading, the question asks for, from 0 to 1."""
-        return max((len(names & self._asked) / len(names) for names in _naming_terms(passage) if names), default=0.0)
+        """How much of the label it starts with, or else of its heading, the question asks for, from 0 to 1."""
+        label = passage.label if passage.text.startswith(passage.label) else ""
+        return max(self._share_asked(label), self._share_asked(passage.heading))
 
     def missing(self, passage: Passage) -> frozenset[str]:
         """The question's terms that neither the passage nor what names it holds."""
-        return self._absent_from(passage.counts.keys() | passage.context)
+        return self._absent_from(passage.counts.keys() | self._naming(passage))
+
+    def _naming(self, passage: Passage) -> frozenset[str]:
+        """The terms of what names a passage: title, label, and a heading that names nothing but what is asked."""
+        heading = _content(passage.heading) if self._share_asked(passage.heading) >= 1 else frozenset()
+        return passage.title_terms | _content(passage.label) | heading
+
+    def _share_asked(self, name: str) -> float:
+        content = _content(name)
+        return len(content & self._asked) / len(content) if content else 0.0
 
     def says_something(self, passage: Passage) -> bool:
-        """Whether it has words of its own, and bears on the question by more than its page's title."""
-        own = passage.counts.keys() - self._asked - passage.context
+        """Whether it has words of its own, is no question, and bears on what is asked by more than its page's title;
+        where the title is all that was asked for, it has to be a sentence about it."""
+        held = passage.counts.keys()
+        if held <= self._asked | self._naming(passage) or passage.text.endswith(QUESTION_MARKS):
+            return False
         open_terms = self._absent_from(passage.title_terms)
-        if not open_terms:
-            return bool(own) and passage.counts.total() >= LEAST_TERMS_OF_LEAD
-        return bool(own) and passage.counts.total() >= LEAST_TERMS and self.missing(passage) < open_terms
+        if open_terms:
+            return passage.counts.total() >= LEAST_TERMS and self.missing(passage) < open_terms
+        return passage.counts.total() >= LEAST_TERMS_OF_LEAD and not held.isdisjoint(self._asked)
 
     def fits(self, passage: Passage) -> bool:
-        """Whether it is likely to answer: it says something, and of what the title leaves open it holds at least half,
-        two terms at the least; and it has at least half of the names."""
+        """Whether it is likely to answer: it says something, it has at least half of the names, and of what the title
+        leaves open it holds at least half, two terms at the least; one is enough where it is the passage's label."""
         open_terms, missing = self._absent_from(passage.title_terms), self.missing(passage)
-        needed = min(len(open_terms), max(2, ceil(len(open_terms) / 2)))
+        needed = 1 if self.label_fit(passage) >= 1 else max(2, ceil(len(open_terms) / 2))
         named = 2 * len(self._names & missing) <= len(self._names)
-        return named and len(open_terms) - len(missing) >= needed and self.says_something(passage)
+        return named and len(open_terms - missing) >= min(len(open_terms), needed) and self.says_something(passage)
 
     def answers(self, passage: Passage) -> bool:
         """Whether nothing better is to be looked for: it fits, nothing is missing, and its label is what is asked."""
@@ -107,13 +124,11 @@ class Relevance:
         return frozenset(term for term, variants in self._variants.items() if held.isdisjoint(variants))
 
 
-def _naming_terms(passage: Passage) -> list[frozenset[str]]:
-    return [
-        frozenset(
-            term for word in words(name) if word.casefold() not in STOP_WORDS | PLAIN_LABELS for term in terms(word)
-        )
-        for name in (passage.label, passage.heading)
-    ]
+@lru_cache(maxsize=4096)
+def _content(name: str) -> frozenset[str]:
+    """The terms of a label or heading that tell it from others."""
+    content = (word for word in words(name) if word.casefold() not in _PLAIN_WORDS and not word.isdecimal())
+    return frozenset(term for word in content for term in terms(word))
 
 
 def _likeness(passage: Passage, others: Iterable[Passage]) -> float:

@@ -32,7 +32,7 @@ ACTIONS_TO_OPEN_AND_QUOTE = 2
 RESERVE = 3  # actions kept for the way back to the best page and a quote, or for two quotes and the end
 PLENTY = 10  # with more actions than this left, a second window of results is worth one
 WINDOWS_AFTER_FIND = 2  # read after a jump within a page, unless a passage fits
-LEAST_SHARE = 0.5  # of the best quote's score that a further quote must have
+LEAST_SHARE = 0.65  # of the best quote's score that a further quote must have
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,12 @@ class ScriptedConfig:
     """How long the scripted policy goes on. It never takes more actions than it has left."""
 
     max_quotes: int = 4  # references after which it answers
-    enough_quotes: int = 2  # references that are enough if they come from more than one page
+    enough_quotes: int = 2  # references that are enough if they are of more than one page and one answers
     quotes_per_page: int = 2  # so that more than one page has its say
     max_searches: int = 4  # queries, while nothing fits
+    max_pages: int = 10  # pages opened in all
     pages_per_search: int = 4  # results opened for one query
-    pages_with_quotes: int = 3  # pages read after which any quote is enough
+    pages_with_quotes: int = 4  # pages read after which any quote is enough
     max_windows: int = 24  # windows read of one page
     max_share: float = 0.5  # of the actions left, what one page may use
     patience: int = 6  # windows in a row without a passage that fits, before it looks for words in the page or leaves
@@ -87,6 +88,7 @@ class ScriptedPolicy:
         self._reading = _Reading()
         self._to_quote: deque[Passage] = deque()
         self._quoted: list[tuple[ReadPage, Passage]] = []
+        self._answered = False  # a passage is quoted than which no better one is to be looked for
         self._last_resort: deque[Command] | None = None
 
     async def act(self, prompt: str) -> Action:
@@ -129,8 +131,8 @@ class ScriptedPolicy:
 
     def _search(self, seen: ParsedObservation) -> Command | None:
         query = self._question.query(self._searches, self._seen.idf)
-        given_up = self._searches >= self._config.max_searches or self._must_finish(seen.actions_left)
-        if query is None or given_up or self._quoted:
+        given_up = self._searches >= self._config.max_searches or len(self._pages) >= self._config.max_pages
+        if query is None or given_up or self._quoted or self._must_finish(seen.actions_left):
             self._enter(Phase.FINISH)
             return None
         self._searches += 1
@@ -214,7 +216,7 @@ class ScriptedPolicy:
         pages = len({id(page) for page, _ in self._quoted})
         return (
             len(self._quoted) >= self._config.max_quotes
-            or (len(self._quoted) >= self._config.enough_quotes and pages > 1)
+            or (len(self._quoted) >= self._config.enough_quotes and pages > 1 and self._answered)
             or (pages > 0 and len(self._pages) >= self._config.pages_with_quotes)
         )
 
@@ -222,7 +224,7 @@ class ScriptedPolicy:
         """Whether the actions left only do for quoting what is known already."""
         if self._quoted:
             return actions_left < ACTIONS_TO_OPEN_AND_QUOTE
-        return actions_left <= (RESERVE if self._best_known() else 1)
+        return actions_left <= 1 or (actions_left <= RESERVE and self._best_known() is not None)
 
     def _take_in_results(self, seen: ParsedObservation) -> bool:
         """Reads a window of the result list; whether to look at another one."""
@@ -241,7 +243,7 @@ class ScriptedPolicy:
         A title that holds the question's names goes first; then the engine's order and the words of title and snippet
         count alike (reciprocal rank fusion). Once there is a quote, only what holds one of the names is worth it.
         """
-        if self._results.opened >= self._config.pages_per_search:
+        if self._results.opened >= self._config.pages_per_search or len(self._pages) >= self._config.max_pages:
             return None
         by_engine = list(self._results.found)
         counts = {link: _counts(link, snippet) for link, snippet in self._results.found.items()}
@@ -291,7 +293,9 @@ class ScriptedPolicy:
         room = min(self._config.quotes_per_page, self._config.max_quotes - len(quoted))
         chosen = self._relevance.choose(fitting, room, quoted)
         least = LEAST_SHARE * max(map(self._relevance.score, [*quoted, *chosen]), default=0.0)
-        return [passage for passage in chosen if self._relevance.score(passage) >= least]
+        fair = [passage for passage in chosen if self._relevance.score(passage) >= least]
+        self._answered = self._answered or any(map(self._relevance.answers, fair))
+        return fair
 
     def _best_known(self) -> tuple[ReadPage, Passage] | None:
         """The best passage of all pages read, whether it fits or not, as long as it bears on the question."""
