@@ -1,0 +1,82 @@
+"""The main content of a page, by Mozilla's Readability algorithm (paper, Appendix A).
+
+pygoreadability, a Go port that agrees with Mozilla's own output nearly to the letter, is used where it is installed:
+its wheels are for Linux on x86-64 and macOS on ARM. Elsewhere readability-lxml, an older algorithm of the same family,
+takes its place.
+
+The Go runtime does not survive a fork. Nothing here is imported before it is used, so that only the spawned workers
+that convert pages ever load it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from lxml import etree
+
+from webgpt_jax.web.hidden import without_hidden
+
+
+@dataclass(frozen=True)
+class Article:
+    """What Readability keeps of a page: its title, which may be empty, and the HTML of its main content."""
+
+    title: str
+    html: str
+
+
+Extractor = Callable[[str, str], Article]
+
+
+def main_content(html: str, base: str) -> Article:
+    """The page's main content; with empty HTML where none is found.
+
+    Args:
+      html: the page, which has been through `webgpt_jax.web.markup.guard`.
+      base: the absolute URL that the page's links are relative to.
+    """
+    return _extractor()(html, base)
+
+
+@cache
+def _extractor() -> Extractor:
+    try:
+        return go_extractor()
+    except (ImportError, OSError, RuntimeError):  # no wheel, or a library that this system cannot load
+        return lxml_extractor()
+
+
+def go_extractor() -> Extractor:
+    """pygoreadability. Raises ImportError, OSError or RuntimeError where it cannot be loaded."""
+    from pygoreadability import from_string
+
+    def extract(html: str, base: str) -> Article:
+        try:
+            article = from_string(html, base)
+        except RuntimeError:  # what the Go side calls an error: mostly a page without content
+            return Article("", "")
+        return Article(article.title, article.content_html)
+
+    return extract
+
+
+def lxml_extractor() -> Extractor:
+    """readability-lxml."""
+    from readability import Document
+    from readability.readability import Unparseable
+
+    logging.getLogger("readability.readability").setLevel(logging.CRITICAL)  # it logs the traceback of what it raises
+
+    def extract(html: str, base: str) -> Article:
+        document = Document(without_hidden(html), url=base)  # it takes styles away, but not what they hide
+        try:
+            content = document.summary(html_partial=True)
+            title = document.short_title()
+        except (Unparseable, etree.LxmlError, ValueError):
+            return Article("", "")
+        return Article("" if title == "[no-title]" else title, content)
+
+    return extract
