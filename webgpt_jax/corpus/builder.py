@@ -19,6 +19,8 @@ from pathlib import Path
 
 from webgpt_jax.corpus.factbook import Factbook
 from webgpt_jax.corpus.site import CorpusError, SitePage, Source, full_title, html_page, text_lines
+from webgpt_jax.corpus.vital_articles import VitalArticles
+from webgpt_jax.corpus.wordnet import WordNet
 from webgpt_jax.env.protocol import WebError
 from webgpt_jax.web.folder_files import MANIFEST, FolderFiles
 from webgpt_jax.web.folder_index import default_index_path
@@ -80,6 +82,10 @@ def _source(name: str, path: Path | None) -> Source:
             if path is not None:
                 raise CorpusError("the factbook is rendered from an installed package and takes no source")
             return Factbook()
+        case "wordnet":
+            return WordNet(path)
+        case "vital-articles":
+            return VitalArticles(path)
     raise CorpusError(f"there is no bundled web {name!r}: choose one of {', '.join(SOURCES)}")
 
 
