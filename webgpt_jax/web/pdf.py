@@ -38,7 +38,7 @@ from webgpt_jax.web.pdf_layout import Block, Line, paragraphs, reading_order
 MAX_PAGES = 1_000
 MAX_CHARS = 1_000_000
 MAX_SECONDS = 3.0  # below the time that a worker gives a page, so that a long document keeps what has been read
-_LAYOUT_COST = 1.5  # what laying a page out may take, in units of what reading it took
+_LAYOUT_COST = 1.5  # what laying a page out may take, in units of what reading its letters took
 _MAX_LINKS_A_PAGE = 500
 _MAX_TITLE = 300  # characters; what is longer is no title
 
@@ -74,13 +74,18 @@ class _OutOfTime(Exception):
 
 
 class _Reader(PDFPageAggregator):
-    """Collects the text of a page and nothing else; raises `_OutOfTime` at the deadline, wherever in the page it is."""
+    """Collects the text of a page and nothing else; raises `_OutOfTime` at the deadline, wherever in the page it is.
 
-    def __init__(self, manager: PDFResourceManager, deadline: float) -> None:
+    Laying a page out cannot be broken off. Unless it is the `first` one, with nothing to lose before it, a page for
+    which there may not be time enough is not laid out.
+    """
+
+    def __init__(self, manager: PDFResourceManager, deadline: float, first: bool) -> None:
         # boxes_flow=None: the other way to order boxes takes time that grows with the square of their number.
         # all_texts: some programs put whole pages into forms, which pdfminer takes for figures.
         super().__init__(manager, laparams=LAParams(boxes_flow=None, all_texts=True))
         self._deadline = deadline
+        self._first = first
 
     def begin_page(self, page: PDFPage, ctm: Any) -> None:
         self._page_started = time.monotonic()
@@ -89,7 +94,7 @@ class _Reader(PDFPageAggregator):
 
     def end_page(self, page: PDFPage) -> None:
         now = time.monotonic()
-        if now + _LAYOUT_COST * (now - self._page_started) > self._deadline:
+        if not self._first and now + _LAYOUT_COST * (now - self._page_started) > self._deadline:
             raise _OutOfTime
         super().end_page(page)
 
@@ -197,7 +202,7 @@ class _Reading:
             self.left_out.append("The rest of this document is not shown: it is too long.")
 
     def _read_page(self, page: PDFPage) -> list[str]:
-        reader = _Reader(self._fonts, self._deadline)
+        reader = _Reader(self._fonts, self._deadline, first=not self.lines)
         PDFPageInterpreter(self._fonts, reader).process_page(page)
         links = list(_links(page, reader.page_matrix, self._writer.url))
         blocks = []
