@@ -33,6 +33,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
         (["ask", "--web=gopher:x", "why?"], "gopher:x"),
         (["ask", "--web=folder:", "why?"], "folder:"),
         (["ask", "--web=live:altavista", "why?"], "'altavista'"),
+        (["ask", "--web=live:brave", "--searches_per_second=-1", "why?"], "--searches_per_second"),
         (["ask", "--web=replay:x", "--record=y", "why?"], "--record"),
         (["ask", "--file=x", "why?"], "--file"),
         (["ask", "  "], "no question"),

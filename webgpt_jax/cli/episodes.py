@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TextIO
 
@@ -37,11 +38,7 @@ class EpisodeFile:
         Raises:
           CommandError: the file cannot be written, or holds something else than episodes.
         """
-        if output is None:
-            stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-            path = data_folder() / "episodes" / f"{stamp}-{os.getpid()}.jsonl"
-        else:
-            path = Path(output)
+        path = _new_path() if output is None else Path(output)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             answered = _answered(path) if path.exists() else frozenset()
@@ -61,6 +58,13 @@ class EpisodeFile:
         self._lines.flush()
         os.fsync(self._lines.fileno())
         self.written += 1
+
+
+def _new_path() -> Path:
+    """A file that is not there yet, named by the time."""
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    names = (f"{stamp}-{os.getpid()}-{number}.jsonl" for number in count(1))
+    return next(path for path in (data_folder() / "episodes" / name for name in names) if not path.exists())
 
 
 def _answered(path: Path) -> frozenset[str]:

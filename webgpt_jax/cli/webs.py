@@ -35,6 +35,7 @@ class WebFlags:
     web: str = option("factbook", "where pages come from")
     record: str | None = option(None, "record what the web answers in this file; what it holds is not asked again")
     robots: bool = option(True, "leave unread what a live site's robots.txt asks programs to leave")
+    searches_per_second: float | None = option(None, "no more searches of the live web than that, as your plan allows")
     contact: str = option("", "a URL or e-mail address that live sites see in the User-Agent")
     allow_private_hosts: bool = option(False, "let the live web reach private addresses and other ports; for tests")
 
@@ -90,9 +91,12 @@ async def _open(kind: str, name: str, flags: WebFlags, stack: AsyncExitStack) ->
         from webgpt_jax.web.fetch import FetchConfig
         from webgpt_jax.web.pages import live_web
         from webgpt_jax.web.search import BACKEND_NAMES
+        from webgpt_jax.web.search.client import HttpLimits
 
         if name not in BACKEND_NAMES:
             raise UsageError(f"no search engine {name!r}; there are {', '.join(BACKEND_NAMES)}")
+        if flags.searches_per_second is not None and not flags.searches_per_second > 0:
+            raise UsageError("--searches_per_second must be more than 0")
         try:
             config = FetchConfig(
                 allow_private_hosts=flags.allow_private_hosts, respect_robots=flags.robots, contact=flags.contact
@@ -101,6 +105,7 @@ async def _open(kind: str, name: str, flags: WebFlags, stack: AsyncExitStack) ->
             raise UsageError(str(error)) from None
         live = live_web(
             name,
+            search_limits=HttpLimits(per_second=flags.searches_per_second),
             fetch_config=config,
             wrap_fetcher=None if recording is None else lambda fetcher: RecordingFetcher(fetcher, recording),
         )

@@ -1,0 +1,1 @@
+"""Studies and benchmarks, one file each."""
