@@ -66,7 +66,10 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
             options = ", ".join(str(option.value) for option in kind)
             raise ValueError(f'field "{where}": {value!r} is none of {options}') from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f'field "{where}": the number is too large') from None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _fail(where, kind.__name__, value)
     return value

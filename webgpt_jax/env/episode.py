@@ -95,6 +95,7 @@ async def run_episode(
                 state = await browser.step(state, action.text)
                 if on_step is not None:
                     on_step(steps[-1], state)
+                await asyncio.sleep(0)  # a policy and a web that never wait must not hold up the deadline, nor others
             if state.may_answer:
                 prompt = render_answer_prompt(state.question, state.quotes)
                 answer = await policy.act(prompt)
@@ -132,8 +133,8 @@ def episode_from_json(line: str) -> Episode:
     """
     try:
         record = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON that can be read: {error}") from None
     if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
         raise ValueError(f'field "format": expected "{FORMAT}"')
     return decode(Episode, record)
@@ -145,10 +146,10 @@ def read_episodes(path: Path) -> Iterator[Episode]:
     Raises:
       ValueError: a line is no episode; the message names file, line and field.
     """
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
-                    yield episode_from_json(line)
+                    yield episode_from_json(line.decode("utf-8"))
                 except ValueError as error:
                     raise ValueError(f"{path}, line {number}: {error}") from None
