@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from webgpt_jax.env import Action, Browser, BrowserState, Page, PageWriter, SearchResult, WebError
 
 T = TypeVar("T")
+Line = str | Action | Exception | Callable[[str], str]
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -54,7 +55,7 @@ class MemoryWeb:
 class ScriptedPolicy:
     """Says its lines one by one; an exception among them is raised, a function is called with the prompt."""
 
-    def __init__(self, lines: Iterable[str | Action | Exception | Callable[[str], str]]) -> None:
+    def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = iter(lines)
         self.prompts: list[str] = []
 
