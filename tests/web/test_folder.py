@@ -15,6 +15,7 @@ from webgpt_jax.env.urls import resolve
 from webgpt_jax.web.folder import FolderSettings, FolderWeb
 from webgpt_jax.web.folder_files import FolderFiles
 from webgpt_jax.web.folder_index import default_index_path
+from webgpt_jax.web.workers import Converter, ConverterConfig
 
 TITLE = re.compile(r"<title>(.*?)</title>")
 LINK = re.compile(r'<a href="([^"]*)">([^<]*)</a>')
@@ -202,19 +203,19 @@ def test_content_types_go_by_suffix(folder: Path) -> None:
         (folder / name).write_text("text")
     converter = SimpleConverter()
     assert report(folder, converter=converter).startswith("10 pages")
-    types = {url.removeprefix("http://my-corpus.localhost/"): kind for url, kind in converter.types.items()}
-    assert types == {
-        "index.html": "text/html",
-        "birds/crow.html": "text/html",
-        "notes%20%231.txt": "text/plain",
-        "locked.pdf": "application/pdf",
-        "a.TXT": "text/plain",
-        "a.md": "text/markdown",
-        "a.csv": "text/csv",
-        "a.json": "application/json",
-        "a.xml": "application/xml",
-        "a.HTM": "text/html",
-    }
+    types = [(url.removeprefix("http://my-corpus.localhost/"), kind) for url, kind in converter.types.items()]
+    assert types == [
+        ("a.HTM", "text/html"),
+        ("a.TXT", "text/plain"),
+        ("a.csv", "text/csv"),
+        ("a.json", "application/json"),
+        ("a.md", "text/markdown"),
+        ("a.xml", "application/xml"),
+        ("index.html", "text/html"),
+        ("locked.pdf", "application/pdf"),
+        ("notes%20%231.txt", "text/plain"),
+        ("birds/crow.html", "text/html"),
+    ]
 
 
 def test_pages_are_kept_so_that_a_run_sees_one_version(folder: Path) -> None:
@@ -242,6 +243,21 @@ def test_same_folder_same_query_same_results(folder: Path, tmp_path: Path) -> No
     assert refreshed == once
 
 
+def test_with_the_converter_that_is_really_used(folder: Path) -> None:
+    async def go() -> None:
+        async with (
+            Converter(ConverterConfig(workers=1)) as converter,
+            await FolderWeb.open_folder(folder, converter) as web,
+        ):
+            assert web.report.unreadable == 1
+            page = await web.open((await web.search("what gifts do crows bring"))[0].url)
+            assert page.title == "Gifts from crows"
+            notes = await web.open(next(link.url for link in page.links if link.text == "Notes"))
+            assert notes.text == "Ravens like shiny things."
+
+    asyncio.run(go())
+
+
 # ---- the manifest
 
 
@@ -256,6 +272,7 @@ def test_a_manifest_gives_url_title_and_attribution(folder: Path) -> None:
     )
 
     async def use(web: FolderWeb) -> None:
+        assert web.report.pages == 4  # the manifest is none
         assert (web.base_url, web.title) == ("https://facts.example/book/", "Facts")
         (result,) = await web.search("ravens")
         assert result.url == "https://facts.example/book/notes%20%231.txt"
@@ -327,6 +344,12 @@ def test_a_file_of_the_same_size_and_another_time_is_read_again(folder: Path) ->
     path.write_text("Ravens like golden things")
     os.utime(path, ns=(0, 1))
     assert search(folder, "golden") == ["http://my-corpus.localhost/notes%20%231.txt"]
+
+
+def test_a_deleted_file_is_no_longer_found(folder: Path) -> None:
+    assert len(search(folder, "ravens")) == 1
+    (folder / "notes #1.txt").unlink()
+    assert search(folder, "ravens") == []
 
 
 def test_an_unchanged_folder_needs_no_writing(folder: Path, cache: Path) -> None:
@@ -523,6 +546,7 @@ def test_links_out_of_the_folder_are_not_followed(folder: Path, tmp_path: Path) 
     (folder / "secret.txt").symlink_to(".secret.txt")
     (folder / "in.txt").symlink_to("notes #1.txt")
     assert search(folder, "outsider password") == []
+    assert report(folder).startswith("5 pages, 0 of them read now")
     assert sorted(search(folder, "ravens")) == [
         "http://my-corpus.localhost/in.txt",
         "http://my-corpus.localhost/notes%20%231.txt",
@@ -619,6 +643,8 @@ def test_files_that_vanish_and_change_while_they_are_indexed(folder: Path) -> No
     class Meddling(SimpleConverter):
         async def convert(self, body: bytes, url: str, content_type: str | None) -> Page:
             (folder / "notes #1.txt").unlink(missing_ok=True)
+            if url.endswith("/a0.txt"):
+                (folder / "z.txt").write_text("changed before it was read")
             if url.endswith("/b.txt"):
                 (folder / "b.txt").write_text("changed since")
             return await super().convert(body, url, content_type)
@@ -627,7 +653,10 @@ def test_files_that_vanish_and_change_while_they_are_indexed(folder: Path) -> No
     for number in range(4 * (os.cpu_count() or 1)):
         (folder / f"a{number}.txt").write_text("x")
     (folder / "b.txt").write_text("at first")
-    count = 4 + 4 * (os.cpu_count() or 1)
+    (folder / "z.txt").write_text("at first")
+    count = 5 + 4 * (os.cpu_count() or 1)
     assert report(folder, converter=Meddling()).startswith(f"{count} pages, {count + 1} of them read now")
-    assert search(folder, "changed") == ["http://my-corpus.localhost/b.txt"]  # its stamp was the old one's
+    assert report(folder).startswith(f"{count} pages, 1 of them read now")
+    assert search(folder, "since") == ["http://my-corpus.localhost/b.txt"]  # its stamp was the old one's
+    assert search(folder, "before") == ["http://my-corpus.localhost/z.txt"]
     assert search(folder, "ravens") == []

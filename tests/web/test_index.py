@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from webgpt_jax.web import index as index_module
 from webgpt_jax.web.index import Document, IndexFault, IndexWriter, SearchIndex, build_index
+from webgpt_jax.web.terms import Term
 
 DOCUMENTS = [
     Document("mongolia", "Mongolia", "A country in Asia. Its capital is Ulaanbaatar.\nThree million people.", "1"),
@@ -116,6 +117,7 @@ def test_no_query_is_an_error(index: SearchIndex, query: str) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.text(st.characters(), max_size=60))
+@example("\ud800 crow \0 【0†x】")
 def test_every_text_can_be_indexed(path: Path, text: str) -> None:
     with IndexWriter(path) as writer:
         writer.add([Document("strange", text, text)])
@@ -125,6 +127,29 @@ def test_every_text_can_be_indexed(path: Path, text: str) -> None:
         hit.snippet.encode()
         hit.title.encode()
     index.close()
+
+
+def test_a_term_stays_a_term_whatever_it_holds() -> None:
+    assert index_module._expression(Term('a" OR "b')) == '"a"" OR ""b"'
+    assert index_module._expression(Term("東京都", unspaced=True)) == '{title_pairs text_pairs} : "東京 京都"'
+    assert index_module._expression(Term("都", unspaced=True)) == '{title_pairs text_pairs} : "都" *'
+
+
+def test_the_text_is_cleaned_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "MAX_TEXT_CHARS", 30)
+    build_index(
+        tmp_path / "i", [Document("k", "A 【1†crow】\n\u202eflies", "It flies 【2†home】\u200b today, and tomorrow")]
+    )
+    index = SearchIndex(tmp_path / "i")
+    (hit,) = index.search("flies")
+    assert (hit.title, hit.snippet) == ("A 〖1‡crow〗 flies", "It flies 〖2‡home〗 today, and")
+    assert keys(index, "tomorrow") == []
+
+
+def test_titles_without_blanks_are_searched_too(tmp_path: Path) -> None:
+    build_index(tmp_path / "i", [Document("k", "東京タワー", "A tower.")])
+    (hit,) = SearchIndex(tmp_path / "i").search("タワー")
+    assert (hit.key, hit.snippet) == ("k", "A tower.")
 
 
 def test_the_title_weighs_more(tmp_path: Path) -> None:
@@ -342,7 +367,7 @@ def test_damage_is_an_error_and_never_a_crash(path: Path) -> None:
     sound = path.read_bytes()
     expected = keys(SearchIndex(path), "capital people crows 首都")
     damaged = path.with_name("damaged")
-    outcomes = set()
+    outcomes: set[bool | None] = set()
     for at in range(0, len(sound), 997):
         damaged.write_bytes(sound[:at] + b"\xff" * 64 + sound[at + 64 :])
         try:
@@ -387,15 +412,6 @@ def test_strange_file_names(tmp_path: Path) -> None:
         assert keys(SearchIndex(path), "gifts") == ["crows"]
         shutil.rmtree(tmp_path / "copy", ignore_errors=True)
     assert not [file for file in tmp_path.iterdir() if file.name.endswith(".tmp")]
-
-
-def test_words_in_most_pages_are_let_go_where_they_would_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_index(tmp_path / "i", [Document(f"{n:03}", "", f"common {'rare' if n == 70 else ''}") for n in range(90)])
-    index = SearchIndex(tmp_path / "i")
-    assert keys(index, "common rare")[:2] == ["070", "000"]
-    monkeypatch.setattr(index_module, "MAX_RANKED", 10)
-    assert keys(index, "common rare") == ["070"]
-    assert len(keys(index, "common")) == 10
 
 
 def test_common_words_do_not_drown_rare_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

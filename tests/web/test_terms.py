@@ -49,6 +49,7 @@ def test_scripts_without_blanks_become_pairs() -> None:
 
 def test_unspaced_words_leaves_other_scripts_alone() -> None:
     assert unspaced_words("crows bring gifts — naïve, हिन्दी") == ""
+    assert unspaced_words("ｱﾌﾟﾘ") == "アプ プリ リ"
     assert unspaced_words("the word 東京都 here, and iPhone用。") == "東京 京都 都 iPhone 用"
 
 

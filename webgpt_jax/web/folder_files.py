@@ -242,10 +242,10 @@ class FolderFiles:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise WebError("refused", "What is at this address is not a regular file.")
-                body = b"" if status.st_size > max_bytes else file.read(max_bytes + 1)
+                body = file.read(max_bytes + 1)
         except OSError as error:
             raise _error(error) from error
-        if status.st_size > max_bytes or len(body) > max_bytes:
+        if len(body) > max_bytes:
             raise WebError("too_large", f"The file is larger than {max_bytes:,} bytes, the most that is read.")
         return body, status
 

@@ -16,7 +16,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -170,7 +170,7 @@ class SearchIndex:
         """The pages for a query, best first: those that hold all its terms, then those that hold some. Any string is
         a query."""
         with _faults(self.path):
-            terms = self._telling(terms_of(query))
+            terms = self._known(terms_of(query))
             if not terms:
                 return []
             found = self._ranked(_all_of(terms), limit)
@@ -179,20 +179,11 @@ class SearchIndex:
                 found += [row for row in self._ranked(_any_of(self._affordable(terms)), limit) if row not in known]
             return [Hit(key, title, self._snippet(row, terms)) for row, key, title in found[:limit]]
 
-    def _telling(self, terms: list[Term]) -> dict[Term, int]:
-        """In how many documents each term stands; without those that stand nowhere and, where others are left, those
-        that would be costly to rank by and stand in more than half of all documents: BM25 gives them no weight."""
-        counts = {
-            term: int(
-                self._connection.execute(
-                    "SELECT count(*) FROM pages WHERE pages MATCH ?", (_expression(term),)
-                ).fetchone()[0]
-            )
-            for term in terms
-        }
-        counts = {term: count for term, count in counts.items() if count}
-        half = self._connection.execute("SELECT count(*) FROM documents").fetchone()[0] / 2
-        return {term: count for term, count in counts.items() if count <= max(half, MAX_RANKED)} or counts
+    def _known(self, terms: list[Term]) -> dict[Term, int]:
+        """In how many documents each term stands, without those that stand nowhere."""
+        count = "SELECT count(*) FROM pages WHERE pages MATCH ?"
+        counts = {term: int(self._connection.execute(count, (_expression(term),)).fetchone()[0]) for term in terms}
+        return {term: pages for term, pages in counts.items() if pages}
 
     def _affordable(self, terms: dict[Term, int]) -> list[Term]:
         """The rarest terms, as many as keep the pages to be ranked within `MAX_RANKED`; one at least."""
@@ -208,17 +199,20 @@ class SearchIndex:
     def _ranked(self, expression: str, limit: int) -> list[tuple[int, str, str]]:
         return list(self._connection.execute(_RANKED, (expression, limit)))
 
-    def _snippet(self, row: int, terms: Iterable[Term]) -> str:
-        terms = list(terms)
+    def _snippet(self, row: int, terms: Collection[Term]) -> str:
         if any(term.unspaced for term in terms):  # their pairs stand in a column of their own, which is not readable
-            (text,) = self._connection.execute("SELECT text FROM pages WHERE rowid = ?", (row,)).fetchone()
-            return excerpt(text, terms)
-        (snippet,) = self._connection.execute(
+            return excerpt(self._value("SELECT text FROM pages WHERE rowid = ?", row), list(terms))
+        snippet = self._value(
             f"SELECT snippet(pages, 1, '', '', ' … ', {SNIPPET_WORDS}) FROM pages WHERE pages MATCH ? AND rowid = ?",
-            (_any_of(terms), row),
-        ).fetchone()
+            _any_of(terms),
+            row,
+        )
         line = " ".join(snippet.split())
         return line if len(line) <= SNIPPET_CHARS else line[: SNIPPET_CHARS - 2] + " …"
+
+    def _value(self, query: str, *parameters: str | int) -> str:
+        (value,) = self._connection.execute(query, parameters).fetchone() or ("",)  # damage may hide a row
+        return str(value)
 
 
 class IndexWriter:

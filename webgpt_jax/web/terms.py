@@ -42,6 +42,8 @@ _POSSESSIVE = re.compile(r"['’]s\Z", re.IGNORECASE)
 
 _EXCERPT_PLACES = 2_000  # occurrences of the terms that are weighed for an excerpt; a page may hold far more
 
+_EXCERPT_TERM = 40  # characters of a term that are looked for: long ones could be made to take seconds
+
 
 @dataclass(frozen=True)
 class Term:
@@ -99,7 +101,7 @@ def terms_of(query: str) -> list[Term]:
 def excerpt(text: str, terms: Sequence[Term], length: int = 300) -> str:
     """About `length` characters of a text, on one line, where the most different terms stand close together; the
     beginning of the text where none does."""
-    wanted = [re.escape(term.text) for term in terms if term.text]
+    wanted = [re.escape(term.text[:_EXCERPT_TERM]) for term in terms if term.text]
     places = []
     if wanted:
         pattern = re.compile("|".join(sorted(wanted, key=len, reverse=True)), re.IGNORECASE)
