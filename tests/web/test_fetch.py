@@ -166,6 +166,19 @@ def test_what_a_url_becomes_on_the_wire(path: str, sent: str) -> None:
     assert "x-injected" not in server.requests[0].headers
 
 
+def test_international_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        world = World(monkeypatch)
+        async with StubServer({"/%C3%BC": reply(body=b"x")}) as server:
+            world.put("xn--bcher-kva.test", server)
+            live = LiveFetcher(lookup=world.lookup, respect_robots=False)
+            assert (await live.fetch("http://Bücher.test/ü")).url == "http://xn--bcher-kva.test/%C3%BC"
+        assert server.requests[0].headers["host"] == "xn--bcher-kva.test"
+        assert world.looked_up == ["xn--bcher-kva.test"]
+
+    asyncio.run(main())
+
+
 def test_odd_urls_are_refused() -> None:
     for url in ("http://127.0.0.1/\ud800", "http://127.0.0.1/" + "x" * 9_000, "http://127.1/", "\x00"):
         with pytest.raises(WebError) as raised:
