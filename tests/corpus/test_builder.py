@@ -18,6 +18,7 @@ from webgpt_jax import corpus
 from webgpt_jax.corpus import CorpusError, builder
 from webgpt_jax.corpus.factbook import Factbook
 from webgpt_jax.corpus.site import SitePage
+from webgpt_jax.corpus.vital_articles import VitalArticles
 from webgpt_jax.env import Page
 from webgpt_jax.web.folder import FolderWeb
 
@@ -171,6 +172,16 @@ def test_leftovers_of_killed_builds_are_cleared_after_a_day(tmp_path: Path) -> N
     corpus.build("pond", tmp_path / "mine")
     left = {path.name for path in tmp_path.iterdir()} - {"cache"}
     assert left == {"mine", ".mine-new.partial", ".other-old.partial"}
+
+
+def test_text_that_does_not_encode_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "summaries_en-us.json"
+    entry = {"title": "Half \ud83d", "extract": "A lone \udc00 surrogate.", "description": "", "topic": "Odd \udfff"}
+    data.write_text(json.dumps({"Half \ud83d": entry, "x" * 400: {**entry, "title": "x" * 400}}))
+    monkeypatch.setattr(builder, "_source", lambda name, path: VitalArticles(data))
+    folder = corpus.build("vital-articles", tmp_path / "mine")
+    assert "<p>A lone &#56320; surrogate.</p>" in (folder / "articles" / "half.html").read_text()
+    assert (folder / "articles" / f"{'x' * 100}.html").is_file()
 
 
 def test_unknown_names_and_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:

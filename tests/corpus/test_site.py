@@ -37,6 +37,8 @@ def test_slugs() -> None:
     assert slug("../..") == "2e-2e-2f-2e-2e"
     assert slug("中国") == "4e2d-56fd"
     assert slug("") == "page"
+    assert slug("a" * 1_000) == "a" * 100
+    assert unique_slugs(["a" * 200, "a" * 201]) == {"a" * 200: "a" * 100, "a" * 201: "a" * 100 + "-2"}
     assert unique_slugs(["A b", "a-b", "a b", "A-B 2"]) == {
         "A b": "a-b",
         "a-b": "a-b-2",

@@ -143,7 +143,8 @@ def _render(source: Source, version: str, folder: Path, progress: Progress) -> d
         if path.parent not in made:
             path.parent.mkdir(parents=True, exist_ok=True)
             made.add(path.parent)
-        with path.open("x", encoding="utf-8", newline="\n") as file:
+        # What does not encode, lone surrogates, is written as a reference to a character that is none.
+        with path.open("x", encoding="utf-8", errors="xmlcharrefreplace", newline="\n") as file:
             file.write(html_page(page, source))
         documents[page.path] = _document(page, source)
         if count % _REPORT_EVERY == 0:

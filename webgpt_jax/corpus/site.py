@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from typing import Protocol
 from urllib.parse import quote
 
+MAX_SLUG = 100  # characters
+
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _SPACES = re.compile(r"\s+")
 _BLOCKS = frozenset({"br", "p", "div", "li", "ul", "ol", "tr", "h1", "h2", "h3", "h4"})
@@ -79,9 +81,10 @@ def html_page(page: SitePage, source: Source) -> str:
 
 
 def slug(name: str) -> str:
-    """A file name for a name: lower-case ASCII letters, digits and hyphens; never empty."""
+    """A file name for a name: lower-case ASCII letters, digits and hyphens; never empty, never too long for a file."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower().replace("'", "")
-    return _NOT_IN_SLUG.sub("-", plain).strip("-") or "-".join(f"{ord(character):x}" for character in name) or "page"
+    codes = "-".join(f"{ord(character):x}" for character in name[:MAX_SLUG])
+    return (_NOT_IN_SLUG.sub("-", plain).strip("-") or codes or "page")[:MAX_SLUG]
 
 
 def unique_slugs(names: Iterable[str]) -> dict[str, str]:

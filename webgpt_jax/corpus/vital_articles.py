@@ -98,7 +98,7 @@ class VitalArticles:
 
 
 def _article_page(article: Article, mentions: _Mentions, topic_path: str) -> SitePage:
-    url = _WIKIPEDIA + quote(article.title.replace(" ", "_"))
+    url = _WIKIPEDIA + quote(article.title.replace(" ", "_"), errors="replace")
     lines = [escape(line) for line in text_lines(escape(article.description))]
     lines += mentions.html(article)
     lines.append(f"Topic: {link(article.topic, topic_path, article.path)}.")
