@@ -325,5 +325,5 @@ def test_damage_met_while_reading_is_an_error_of_the_page(archive: Path, monkeyp
 
 def test_without_libzim_the_error_says_what_to_install(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "libzim.reader", None)
-    with pytest.raises(WebError, match=re.escape("pip install 'webgpt_jax[wiki]'")):
+    with pytest.raises(WebError, match=re.escape("pip install libzim")):
         WikiWeb.open_wiki(archive, SimpleConverter())

@@ -145,7 +145,7 @@ def _open(path: Path, verify_bytes: int) -> Archive:
     try:
         from libzim.reader import Archive
     except ImportError as error:
-        raise WebError("wiki", "an offline wiki needs libzim: pip install 'webgpt_jax[wiki]'") from error
+        raise WebError("wiki", "an offline wiki needs libzim: pip install libzim") from error
     try:
         if not path.is_file() and not path.with_name(path.name + "aa").is_file():  # archives may come in parts
             raise WebError("wiki", f"there is no file {path}: check its name")
