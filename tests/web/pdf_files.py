@@ -88,6 +88,10 @@ def pdf(
     return body + b"trailer<</Root 1 0 R/Info 4 0 R/Size %d%s>>\nstartxref\n%d\n%%%%EOF" % (size, more, xref)
 
 
+# Forms that draw the next one twenty times each: X0 draws X8 twenty-five thousand million times.
+FAN_OUT = {b"X%d" % number: b"/X%d Do " % (number + 1) * 20 for number in range(8)} | {b"X8": text(72, 700, "Crow")}
+
+
 # ---- encryption: the standard handler's first revision (PDF 1.7, section 7.6.3)
 
 

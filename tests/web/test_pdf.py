@@ -1,7 +1,7 @@
 import logging
 
 import pytest
-from pdf_files import NAMELESS_FONT, encrypted_pdf, lines, link, pdf, text
+from pdf_files import FAN_OUT, NAMELESS_FONT, encrypted_pdf, lines, link, pdf, text
 
 from webgpt_jax.env.page import Link
 from webgpt_jax.env.protocol import WebError
@@ -220,9 +220,6 @@ def test_too_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
         "Crows brin\n[The rest of this document is not shown: it is too long.]"
     )
     assert pdf_to_page(pdf(HELLO), URL).text == "Crows brin\n[The rest of this document is not shown: it is too long.]"
-
-
-FAN_OUT = {b"X%d" % number: b"/X%d Do " % (number + 1) * 20 for number in range(8)} | {b"X8": HELLO}
 
 
 def test_time_that_runs_out_in_the_middle_of_a_page_keeps_the_pages_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pdf_files import FAN_OUT, pdf
 
 from webgpt_jax.env.page import Link, Page
 from webgpt_jax.env.protocol import EpisodeError, WebError
@@ -210,6 +212,16 @@ def test_a_worker_that_dies_while_idle_costs_no_page() -> None:
 
     first, second = asyncio.run(main())
     assert first != second
+
+
+def test_a_worker_that_is_killed_as_it_starts_costs_one_page() -> None:
+    async def main() -> None:
+        async with Converter(ONE, function="fake_killed_start:convert") as pages:
+            with pytest.raises(WebError) as caught:
+                await pages.convert(b"", URL, None)
+            assert caught.value.kind == "crashed"
+
+    asyncio.run(main())
 
 
 def test_a_worker_is_replaced_after_so_many_pages() -> None:
@@ -487,3 +499,52 @@ def test_to_page_works_in_threads_and_inside_an_event_loop() -> None:
         return [here, *await asyncio.gather(*calls)]
 
     assert [page.text for page in asyncio.run(main())] == [f"text {number}" for number in range(8)]
+
+
+def test_to_page_drops_links_to_blocked_domains() -> None:
+    body = b"""<article><p>See <a href='http://www.reddit.com/r/x'>that</a> and <a href='http://a.test/'>this</a>.</article>"""
+    page = to_page(body, "http://b.test/", "text/html")
+    assert [link.url for link in page.links] == ["http://a.test/"]
+    assert "【0†this†a.test】" in page.text
+    both = to_page(body, "http://b.test/", "text/html", blocked_domains=())
+    assert [link.url for link in both.links] == ["http://www.reddit.com/r/x", "http://a.test/"]
+
+
+def test_to_page_returns_an_error_page() -> None:
+    page = to_page(b"%PDF-1.7 nothing", "http://a.test/x.pdf", None)
+    assert (page.title, page.domain, page.url, page.error) == ("Error", "a.test", "http://a.test/x.pdf", "broken")
+    assert page.text.startswith("This PDF cannot be read because it is damaged")
+
+
+def test_ctrl_c_in_the_middle_of_a_page_mixes_no_pages_up() -> None:
+    slow = pdf(b"/X0 Do", forms=FAN_OUT)
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        to_page(slow, "http://a.test/slow.pdf", "application/pdf")
+    timer.join()
+    assert to_page(b"next", "http://a.test/next.txt", "text/plain").text == "next"
+
+
+USES_TO_PAGE = """
+import os, sys
+from webgpt_jax.web import to_page
+
+def texts(name):
+    pages = [to_page(f"{name} {n}".encode(), f"http://a.test/{name}", "text/plain") for n in range(50)]
+    return [page.text for page in pages] == [f"{name} {n}" for n in range(50)]
+
+assert texts("before")
+child = os.fork()
+assert texts("child" if child == 0 else "parent")
+if child == 0:
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert texts("after")
+"""
+
+
+def test_to_page_in_a_program_without_a_main_guard_and_in_its_forks(tmp_path: Path) -> None:
+    program = run_program(tmp_path)
+    output, errors = program.communicate(USES_TO_PAGE, timeout=60)
+    assert (output, errors, program.returncode) == ("", "", 0)

@@ -12,15 +12,15 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import groupby, islice
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pdfminer.converter import PDFPageAggregator
-from pdfminer.layout import LAParams, LTChar, LTFigure, LTTextBox, LTTextLine
+from pdfminer.converter import PDFLayoutAnalyzer
+from pdfminer.layout import LAParams, LTChar, LTFigure, LTTextLine
 from pdfminer.pdfdocument import PDFDocument, PDFEncryptionError, PDFPasswordIncorrect
 from pdfminer.pdfinterp import PDFPageInterpreter, PDFResourceManager
 from pdfminer.pdfpage import PDFPage
@@ -38,7 +38,7 @@ from webgpt_jax.web.pdf_layout import Block, Line, paragraphs, reading_order
 MAX_PAGES = 1_000
 MAX_CHARS = 1_000_000
 MAX_SECONDS = 3.0  # below the time that a worker gives a page, so that a long document keeps what has been read
-_LAYOUT_COST = 1.5  # what laying a page out may take, in units of what reading its letters took
+_MOST_LINES = 2_000  # on a page, for lines to be grouped
 _MAX_LINKS_A_PAGE = 500
 _MAX_TITLE = 300  # characters; what is longer is no title
 
@@ -73,30 +73,35 @@ class _OutOfTime(Exception):
     """The deadline has come in the middle of a page."""
 
 
-class _Reader(PDFPageAggregator):
-    """Collects the text of a page and nothing else; raises `_OutOfTime` at the deadline, wherever in the page it is.
+class _Reader(PDFLayoutAnalyzer):
+    """Collects the lines of a page's text; raises `_OutOfTime` at the deadline, wherever in the page it is."""
 
-    Laying a page out cannot be broken off. Unless it is the `first` one, with nothing to lose before it, a page for
-    which there may not be time enough is not laid out.
-    """
-
-    def __init__(self, manager: PDFResourceManager, deadline: float, first: bool) -> None:
-        # boxes_flow=None: the other way to order boxes takes time that grows with the square of their number.
-        # all_texts: some programs put whole pages into forms, which pdfminer takes for figures.
-        super().__init__(manager, laparams=LAParams(boxes_flow=None, all_texts=True))
+    def __init__(self, manager: PDFResourceManager, deadline: float) -> None:
+        super().__init__(manager, laparams=LAParams())
         self._deadline = deadline
-        self._first = first
+        self.boxes: list[list[LTTextLine]] = []
 
     def begin_page(self, page: PDFPage, ctm: Any) -> None:
-        self._page_started = time.monotonic()
         self.page_matrix = ctm
         super().begin_page(page, ctm)
 
     def end_page(self, page: PDFPage) -> None:
-        now = time.monotonic()
-        if not self._first and now + _LAYOUT_COST * (now - self._page_started) > self._deadline:
-            raise _OutOfTime
-        super().end_page(page)
+        """Groups letters to lines, and lines to boxes; pdfminer's ordering of boxes (`boxes_flow`) is not used.
+
+        Grouping lines may take time that grows with the square of their number, and cannot be broken off. Where there
+        are more than a page of prose has, each is its own box.
+        """
+        for container in _containers(self.cur_item):
+            letters = [item for item in container if isinstance(item, LTChar)]
+            lines = []
+            for line in container.group_objects(self.laparams, letters) if letters else ():
+                self._check_time()
+                if not line.is_empty():
+                    lines.append(line)
+            if len(lines) > _MOST_LINES:
+                self.boxes += [[line] for line in lines]
+            else:
+                self.boxes += [list(box) for box in container.group_textlines(self.laparams, lines)]
 
     def render_char(self, *args: Any, **kwargs: Any) -> float:
         self._check_time()
@@ -202,15 +207,11 @@ class _Reading:
             self.left_out.append("The rest of this document is not shown: it is too long.")
 
     def _read_page(self, page: PDFPage) -> list[str]:
-        reader = _Reader(self._fonts, self._deadline, first=not self.lines)
+        reader = _Reader(self._fonts, self._deadline)
         PDFPageInterpreter(self._fonts, reader).process_page(page)
         links = list(_links(page, reader.page_matrix, self._writer.url))
-        blocks = []
-        for box in _text_boxes(reader.get_result()):
-            lines = [self._line(line, links) for line in box if isinstance(line, LTTextLine)]
-            lines = [line for line in lines if line.text]
-            if lines:
-                blocks.append(Block(lines))
+        boxes = ([self._line(line, links) for line in box] for box in reader.boxes)
+        blocks = [Block(lines) for box in boxes if (lines := [line for line in box if line.text])]
         return paragraphs(reading_order(blocks))
 
     def _line(self, line: LTTextLine, links: Sequence[_PdfLink]) -> Line:
@@ -228,12 +229,12 @@ class _Reading:
         return before + self._writer.link(bare, url) + after if bare else text
 
 
-def _text_boxes(container: Iterable[Any]) -> Iterator[LTTextBox]:
+def _containers(container: Any) -> Iterator[Any]:
+    """A page and the forms in it, in which some programs put the whole page. pdfminer takes them for figures."""
+    yield container
     for item in container:
-        if isinstance(item, LTTextBox):
-            yield item
-        elif isinstance(item, LTFigure):
-            yield from _text_boxes(item)
+        if isinstance(item, LTFigure):
+            yield from _containers(item)
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Block:
-    """Lines that stand together. There is at least one."""
+    """Lines that stand together, from top to bottom. There is at least one."""
 
     lines: Sequence[Line]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lines", sorted(self.lines, key=lambda line: -line.y1))
 
     @cached_property
     def x0(self) -> float:
@@ -195,7 +198,7 @@ def _paragraphs(block: Block) -> list[str]:
 def _side_by_side_joined(lines: Sequence[Line]) -> Iterator[Line]:
     """The lines from top to bottom; what stands at one height becomes one line."""
     row: list[Line] = []
-    for line in sorted(lines, key=lambda line: -line.y1):
+    for line in lines:
         if row and min(line.y1, row[0].y1) - max(line.y0, row[0].y0) < min(line.height, row[0].height) / 2:
             yield _as_one(row)
             row = []

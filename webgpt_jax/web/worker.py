@@ -1,4 +1,4 @@
-"""The child process that turns the bytes of hostile pages into a `Page`; `webgpt_jax.web.workers` is its parent.
+"""The child process that makes pages of hostile bytes; `webgpt_jax.web.worker_process` is its parent's side.
 
 Parsers loop, eat memory and crash on the pages of the open web, so they run where they can be killed. The child is a
 plain `python -m webgpt_jax.web.worker SETTINGS`, not a `multiprocessing` one, whose start imports the caller's main
