@@ -42,5 +42,19 @@ def test_long_sentences_are_cut() -> None:
     assert len(said) < 310
 
 
+def test_a_question_is_said_with_what_follows_it() -> None:
+    said = answer(
+        "Which country is largest?", ("Rankings (a.test)", "Which country is largest? Russia: 17,098,242 sq km")
+    )
+    assert said == "“Which country is largest? Russia: 17,098,242 sq km.” [1]"
+
+
+def test_marks_go_and_a_minus_stays() -> None:
+    assert answer("Growth?", ("A (a.test)", "* growth was positive;")) == "“growth was positive.” [1]"
+    assert answer("Migration?", ("A (a.test)", "-1.83 migrant(s)/1,000 population")) == (
+        "“-1.83 migrant(s)/1,000 population.” [1]"
+    )
+
+
 def test_nothing_to_say() -> None:
     assert answer("Crows?") == "Nothing that was read answers the question."

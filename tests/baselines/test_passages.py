@@ -10,6 +10,7 @@ from webgpt_jax.baselines.passages import (
     split_at_links,
     split_passages,
     strip_markers,
+    without_link_lines,
 )
 from webgpt_jax.env import Page
 
@@ -70,6 +71,22 @@ def test_a_giant_line_is_cut_at_clauses() -> None:
     assert all(len(piece) <= MAX_PASSAGE_CHARS for piece in pieces)
     assert all(piece.rstrip().endswith((";", "199 of it")) for piece in pieces)
     assert all(len(piece) <= MAX_PASSAGE_CHARS for piece in texts("x" * 5000))
+
+
+def test_marks_of_headings_items_and_rows() -> None:
+    page = "## Government\n* independent since 1911\nCapital | Ulaanbaatar | since 1778\n- 5 degrees\n-5 degrees"
+    assert list(split_passages(page, "T")) == [
+        Passage("Government", "T", "", ""),
+        Passage("independent since 1911", "T", "Government", ""),
+        Passage("Capital | Ulaanbaatar | since 1778", "T", "Government", "Capital"),
+        Passage("5 degrees", "T", "Government", ""),
+        Passage("-5 degrees", "T", "Government", ""),
+    ]
+
+
+def test_lines_that_are_only_a_link_part_their_neighbours() -> None:
+    window = "Government\n* 【0†All countries】\nCapital: Ulaanbaatar, see 【1†Tuul】"
+    assert texts(without_link_lines(window), pairs=True) == ["Government", "Capital: Ulaanbaatar, see 【1†Tuul】"]
 
 
 def test_links_of_a_window() -> None:

@@ -1,7 +1,11 @@
 """The scripted policy, end to end on a web in memory, and against whatever it may be shown."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -85,6 +89,30 @@ def test_quotes_hold_the_fact(question: str, fact: str) -> None:
 def test_the_same_episode_byte_for_byte() -> None:
     first, second = (episode_to_json(play(atlas(), "Which countries border Laos?")) for _ in range(2))
     assert first == second
+
+
+def test_the_same_episode_in_other_processes() -> None:
+    # Sets of strings have another order in each; it must not show.
+    root = Path(__file__).resolve().parents[2]
+    code = (
+        "import asyncio; from tests.baselines.webs import atlas;"
+        "from webgpt_jax.baselines.scripted import ScriptedPolicy;"
+        "from webgpt_jax.env import Browser, episode_to_json, run_episode;"
+        "question = 'Which languages do the people of Laos and Mongolia speak?';"
+        "print(episode_to_json(asyncio.run(run_episode(Browser(atlas()), ScriptedPolicy(), question))))"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=root,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    assert b"Quote" in outputs[0]
 
 
 @pytest.mark.parametrize("limit", range(1, 13))
@@ -246,6 +274,11 @@ HOSTILE = [
     "> capital\n> From Mongolia (x)\n" * 200,
     "capital: " * 3000 + "Mongolia.",
     "\n" * 5000 + "capital of Mongolia",
+    "Mongolia capital" + "." * 60_000 + "a",
+    "A. capital of Mongolia. " * 4000,
+    "capital of Mongolia" + ' "' * 30_000,
+    "capital of Mongolia |" * 4000,
+    "note: capital of\n" * 4000,
 ]
 
 
@@ -291,6 +324,41 @@ def states(draw: st.DrawFn) -> BrowserState:
         quotes=tuple(quotes),
         past_actions=tuple(draw(st.lists(st.sampled_from(["Quote", "Back", "Top"]), max_size=RECENT_ACTIONS * 2))),
     )
+
+
+LINE = st.sampled_from(
+    [
+        "## Mongolia",
+        "Capital",
+        "* the capital of Mongolia",
+        "Capital | Ulaanbaatar",
+        "The capital of Mongolia is Ulaanbaatar. It has been since 1778.",
+        "the city that is Mongolia's capital was founded in the year",
+        "",
+        "note: capital of Mongolia since 1911",
+        "LINK",
+        "See LINK for the capital of Mongolia.",
+        "首都是乌兰巴托。",
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(LINE, max_size=30), st.integers(30, 400))
+def test_every_quote_is_found_on_its_page(lines: list[str], window: int) -> None:
+    class OnePage:
+        async def search(self, query: str) -> list[SearchResult]:
+            return [SearchResult("Mongolia", "https://a.test/", "the capital")]
+
+        async def open(self, url: str) -> Page:
+            writer = PageWriter(url)
+            text = "\n".join(lines)
+            while "LINK" in text:
+                text = text.replace("LINK", writer.link("the capital of Mongolia", "https://b.test/"), 1)
+            return writer.page("Mongolia", text)
+
+    episode = play(OnePage(), CAPITAL, BrowserConfig(window_chars=window, censor_overlap=False))
+    assert len([command for command in commands(episode) if command.startswith("Quote: ")]) == len(episode.quotes)
 
 
 @settings(max_examples=150, deadline=None)

@@ -15,6 +15,7 @@ NO_ANSWER = "Nothing that was read answers the question."
 
 _CITATION = re.compile(r"\s*\[(?:\d+|[a-z]|citation needed|note \d+)\]")  # the page's own: it would pass for ours
 _END = re.compile(r"[.!?…。！？][\"'”’)\]」』]*\Z")
+_LEADING = "#*•;:,；，、 "  # marks of headings and items, and what a cut leaves; not the minus of a number
 _TRAILING = " ;:,；，、-–—"
 _INNER_QUOTES = str.maketrans("“”", "‘’")
 
@@ -62,7 +63,8 @@ def _sentences(heading: str, extract: str) -> list[Passage]:
 
 def _readable(text: str) -> str:
     """A sentence on one line, with an end, without the citations of its page; empty where nothing is left."""
-    text = " ".join(_CITATION.sub("", text).translate(_INNER_QUOTES).split()).strip(_TRAILING)
+    text = " ".join(_CITATION.sub("", text).translate(_INNER_QUOTES).split())
+    text = text.lstrip(_LEADING).rstrip(_TRAILING)
     if len(text) > MAX_SENTENCE_CHARS:
         return (text[:MAX_SENTENCE_CHARS].rpartition(" ")[0] or text[:MAX_SENTENCE_CHARS]).rstrip(_TRAILING) + "…"
     return text if not text or _END.search(text) else f"{text}."

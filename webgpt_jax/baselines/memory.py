@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from webgpt_jax.baselines.bm25 import UNSPACED
 from webgpt_jax.baselines.passages import (
+    GAP,
     Passage,
     ShownLink,
     split_at_links,
@@ -91,5 +92,7 @@ class ReadPage:
 
 def _goes_on(text: str, following: str) -> bool:
     """Whether a window was cut within a line: at a blank, or between two characters of a script without blanks."""
-    cut_in_word = bool(UNSPACED.match(text[-1:]) and UNSPACED.match(following[:1]))
+    if text.endswith(GAP) or following.startswith(GAP):
+        return False
+    cut_in_word = UNSPACED.match(text[-1:]) is not None and UNSPACED.match(following) is not None
     return text.endswith(" ") or cut_in_word

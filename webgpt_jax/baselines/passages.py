@@ -21,12 +21,15 @@ MAX_LABEL_CHARS = 60
 LEAST_WRAPPED_CHARS = 30  # a shorter line is not wrapped prose
 
 _MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
-_STOP = re.compile(r"[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|[。！？]+[」』”’）]*\s*")
+_STOP = re.compile(r"(?<![.!?])[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|[。！？]+[」』”’）]*\s*")
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Mt|No|vs|est|approx|ca|Jr|Sr|Gen|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
+    r"(?<!\w)(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Mt|No|vs|est|approx|ca|Jr|Sr|Gen|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
 )
+_ABBREVIATION_CHARS = 12  # the longest of them, and what is before it
 _CLAUSE_ENDS = ("; ", "；", ", ", "，", "、", " ")  # where a long sentence is cut, the best first
-_LABEL = re.compile(rf"([^:.!?\n]{{1,{MAX_LABEL_CHARS}}}):\s")
+_LABEL = re.compile(rf"([^:.!?|\n]{{1,{MAX_LABEL_CHARS}}}?)(?::\s|\s\|\s)")  # or the first cell of a table's row
+_MARK = re.compile(r"(#{1,6}|[*•-]) +")  # of a heading or an item of a list, as pages are written
+GAP = "\f"  # a line that stands for one taken out; pages hold no form feeds
 _NOTE = re.compile(r"notes?:", re.IGNORECASE)
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|had)\b", re.IGNORECASE)  # a line with one of these is a statement
 _STOPS = (".", "!", "?", ";", "。", "！", "？")
@@ -47,8 +50,12 @@ def strip_markers(text: str) -> str:
 
 
 def without_link_lines(text: str) -> str:
-    """The text of a window without the lines that are nothing but a link: they lead to facts, they hold none."""
-    return "\n".join(line for line in text.split("\n") if not _MARKER.fullmatch(line.strip(" *-•|")))
+    """The text of a window without the lines that are nothing but a link: they lead to facts, they hold none.
+
+    What stood before and after one is no longer taken for neighbours, since a quote of both would miss the link's text.
+    """
+    lines = text.split("\n")
+    return "\n".join(GAP if _MARKER.fullmatch(line.strip(" *-•|")) else line for line in lines)
 
 
 def split_at_links(text: str) -> Iterator[tuple[ShownLink, str]]:
@@ -90,34 +97,43 @@ def split_passages(text: str, title: str, *, pairs: bool = True) -> Iterator[Pas
     heading = ""
     fresh = False  # whether the line before is the heading
     for line in _lines(text):
-        if _is_heading(line):
-            yield Passage(line, title, heading, "")  # it may be a table's row
-            heading, fresh = line, True
-            continue
-        found = _LABEL.match(line)
-        label = found[1] if found else ""
-        spans = list(_sentences(line))
-        for at, (start, end) in enumerate(spans):
-            yield Passage(line[start:end], title, heading, label)
-            following = spans[at + 1][1] if at + 1 < len(spans) else len(line) + MAX_PASSAGE_CHARS
-            if pairs and following - start <= MAX_PASSAGE_CHARS:
-                yield Passage(line[start:following], title, heading, label)
-        if pairs and fresh and spans:
-            yield Passage(f"{heading}\n{line[slice(*spans[0])]}", title, "", heading)
-        fresh = False
+        mark = _MARK.match(line)
+        plain = line[mark.end() :] if mark else line
+        if line == GAP or not plain:
+            fresh = False
+        elif line.startswith("#") or (not mark and _is_heading(plain)):
+            yield Passage(plain, title, heading, "")  # it may be a table's row
+            heading, fresh = plain, True
+        else:
+            found = _LABEL.match(plain)
+            label = found[1] if found else ""
+            spans = list(_sentences(plain))
+            for at, (start, end) in enumerate(spans):
+                yield Passage(plain[start:end], title, heading, label)
+                next_end = spans[at + 1][1] if at + 1 < len(spans) else None
+                if pairs and next_end is not None and next_end - start <= MAX_PASSAGE_CHARS:
+                    yield Passage(plain[start:next_end], title, heading, label)
+            if pairs and fresh and spans and not mark:  # what marks an item stands between it and the heading
+                yield Passage(f"{heading}\n{plain[slice(*spans[0])]}", title, "", heading)
+            fresh = False
 
 
 def _lines(text: str) -> Iterator[str]:
     """The lines of a text. Hard-wrapped prose is put together again, and a note is put to the line it is a note on;
     quoting ignores white space."""
-    whole = ""
-    for line in filter(None, map(str.strip, text.split("\n"))):
-        if whole and (_is_wrapped(whole, line) or _is_note_on(whole, line)):
+    whole, blank = "", True  # the line so far; whether it is over for certain
+    for line in (part if part == GAP else part.strip() for part in text.split("\n")):
+        if not line:
+            blank = True
+        elif line == GAP:
+            yield from filter(None, (whole, GAP))
+            whole, blank = "", True
+        elif whole and ((not blank and _is_wrapped(whole, line)) or _is_note_on(whole, line)):
             whole += f" {line}"
-            continue
-        if whole:
-            yield whole
-        whole = line
+        else:
+            if whole:
+                yield whole
+            whole, blank = line, False
     if whole:
         yield whole
 
@@ -142,7 +158,7 @@ def _sentences(line: str) -> Iterator[tuple[int, int]]:
     start = 0
     for stop in _STOP.finditer(line):
         end = stop.start() + len(stop[0].rstrip())
-        if not _ABBREVIATION.search(line, start, end):
+        if not _ABBREVIATION.search(line, max(start, end - _ABBREVIATION_CHARS), end):
             yield from _clauses(line, start, end)
             start = stop.end()
     yield from _clauses(line, start, len(line))

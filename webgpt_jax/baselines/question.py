@@ -28,7 +28,7 @@ mustnt my no nor not now of off on once one only or other our out over own pleas
 should shouldn shouldnt so some such t tell than that the their them then there these they thing things this those
 through to too under until up us use used ve very was wasn wasnt we were weren werent what whats when whens where
 wheres which while who whom whos whose why whys will with wont would wouldn wouldnt you your
-eli5 explain describe fact check main called currently become became happen happened
+eli5 explain describe fact check main called currently become became happen happened say said says
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 # Chinese particles and question words, at which a run without blanks is parted.
@@ -73,14 +73,12 @@ _SAME = {
 }
 # Ways to ask, and what they ask for.
 _ASKING = (
-    (
-        re.compile(r"\bhow many (?:people|inhabitants|persons)(?: live| are there| does| do)?\b", re.IGNORECASE),
-        "population",
-    ),
+    (re.compile(r"\bhow many people(?: live| are there)?\b", re.IGNORECASE), "population"),
+    (re.compile(r"\bhow long do people live\b", re.IGNORECASE), "life expectancy"),
     (re.compile(r"\bhow (?:big|large)\b", re.IGNORECASE), "area"),
     (re.compile(r"\bhow (?:tall|high)\b", re.IGNORECASE), "height"),
-    (re.compile(r"\bhow (?:old)\b", re.IGNORECASE), "age"),
-    (re.compile(r"\bhow long do people live\b", re.IGNORECASE), "life expectancy"),
+    (re.compile(r"\bhow old\b", re.IGNORECASE), "age"),
+    (re.compile(r"\b(?:in|of) the (?:whole |entire )?world\b", re.IGNORECASE), ""),
 )
 _ALIASES = {terms(word)[0]: tuple(terms(others)) for word, others in _SAME.items()}
 
@@ -88,7 +86,8 @@ _FACT_CHECK = re.compile(r"Fact-check[^\n]*\n+Question:(?P<question>.*?)(?:\nAns
 _OPTION = re.compile(r"^[A-E1-5][.)] .*$", re.MULTILINE)  # the options of a multiple-choice question
 _NEGATION = re.compile(r"(?<=\w)['’]t\b")  # "don't" is the stop word "dont"
 _POSSESSIVE = re.compile(r"(?<=\w)['’](?:s|re|ve|ll|d|m)\b")
-_SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])\W*\Z")
+_SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])\W*\Z")  # looked for in so many characters before a word:
+_NEAR = 8
 _FEW_WORDS = 2  # a question this short may well start with its name: "Mongolia capital?"
 
 
@@ -121,10 +120,14 @@ class Question:
         return first if _content_words(first) else text
 
     @cached_property
+    def _found(self) -> list[ContentWord]:
+        return _content_words(self.focus)
+
+    @cached_property
     def content_words(self) -> tuple[ContentWord, ...]:
         """The content words of the focus in their order, each once, no more than a query takes. Names go first where
         some have to go; if all are stop words, all words are content words."""
-        found = _content_words(self.focus) or _as_content(words(self.focus))
+        found = self._found or _as_content(words(self.focus))
         kept = sorted(found, key=lambda word: not word.is_name)[:MAX_QUERY_WORDS]
         return tuple(word for word in found if word in kept)
 
@@ -148,16 +151,13 @@ class Question:
         All content words, then fewer, then the rarest, then one alone; the question itself where there are none.
         `rarity` rates a term by what has been seen.
         """
-        if not _content_words(self.focus):
+        if not self._found:
             return _shortened(self.focus) if attempt == 0 else None
         queries: dict[str, None] = {}
-        for wanted in (self._all(), self._fewer(), self._rarest(rarity, RAREST_WORDS), self._rarest(rarity, 1)):
+        for wanted in (self.content_words, self._fewer(), self._rarest(rarity, RAREST_WORDS), self._rarest(rarity, 1)):
             chosen = " ".join(word.text for word in self.content_words if word in wanted)
             queries[_shortened(chosen)] = None
         return list(queries)[attempt] if attempt < len(queries) else None
-
-    def _all(self) -> tuple[ContentWord, ...]:
-        return self.content_words
 
     def _fewer(self) -> list[ContentWord]:
         # Names are what must not go; of the rest, long words say more than short ones.
@@ -169,11 +169,10 @@ class Question:
 
 def _shortened(query: str) -> str:
     query = clean_line(query)
-    return (
-        query
-        if len(query) <= MAX_QUERY_CHARS
-        else query[:MAX_QUERY_CHARS].rpartition(" ")[0] or query[:MAX_QUERY_CHARS]
-    )
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    cut = query[:MAX_QUERY_CHARS]
+    return cut.rpartition(" ")[0] or cut
 
 
 def _as_content(found: list[str], names: frozenset[str] = frozenset()) -> list[ContentWord]:
@@ -207,7 +206,8 @@ def _names(text: str, content: list[str]) -> frozenset[str]:
     no harm: nothing is set apart then."""
     names = set()
     for word in content:
-        starts_sentence = _SENTENCE_START.search(text[: text.find(word)]) is not None
+        at = text.find(word)
+        starts_sentence = _SENTENCE_START.search(text[max(0, at - _NEAR) : at]) is not None
         if word[0].isdigit() or (word[0].isupper() and (not starts_sentence or len(content) <= _FEW_WORDS)):
             names.add(word)
     return frozenset(names)

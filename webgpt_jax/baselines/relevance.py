@@ -1,4 +1,4 @@
-"""How well passages answer a question, and which of them to choose.
+"""How well passages answer a question and which of them to choose; and which search results to open.
 
 What names a passage counts for it: a line of a reference page that does not repeat the country still answers a question
 about the country whose page it is.
@@ -6,23 +6,26 @@ about the country whose page it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
 
 from webgpt_jax.baselines.bm25 import Bm25, terms, words
-from webgpt_jax.baselines.passages import Passage
+from webgpt_jax.baselines.passages import Passage, ShownLink
 from webgpt_jax.baselines.question import STOP_WORDS, Question
 
-_PLAIN_WORDS = STOP_WORDS | {"name", "total", "note"}  # they add nothing to a label: "Population - total"
 LEAST_TERMS = 2  # a single word is no statement
-LEAST_TERMS_OF_LEAD = 8  # where the title is all that was asked for, headings are no answer
+LEAST_TERMS_OF_STATEMENT = 8  # where the title says what was asked for, headings are no answer
 SHORT_TERMS = 12  # below this the length says nothing: of the lines of a table the first wins, not the shortest
 LABEL_BONUS = 2.0  # how many occurrences in the text a term in a fitting label counts for
 NAME_IN_TITLE = 2.0  # the page is about what the question names, it does not just mention it
 REPEATS = 0.6  # texts that share more of their terms than this say the same
 DIVERSITY = 0.5  # how far likeness to what is chosen already marks a passage down (MMR's 1 - lambda)
+TITLE_WEIGHT = 3  # a word in a result's title counts as this many in its snippet
+RANK_DAMPING = 2  # of reciprocal rank fusion: small, since result lists are short and their heads matter
 
+_PLAIN_WORDS = STOP_WORDS | {"name", "total", "note"}  # they add nothing to a label: "Population - total"
 QUESTION_MARKS = ("?", "？")
 
 
@@ -44,6 +47,7 @@ class Relevance:
         """BM25 of the passage. Terms of what names it count as if they stood in it once, names in the title twice, and
         terms of a label more, the better the label fits."""
         length = max(passage.counts.total(), SHORT_TERMS)
+        leaves_open = bool(self._absent_from(passage.title_terms))
         bonus = LABEL_BONUS * self.label_fit(passage)
         labels = _content(passage.label) | _content(passage.heading)
         naming = self._naming(passage)
@@ -51,7 +55,8 @@ class Relevance:
         for variants in self._variants.values():
             best = 0.0
             for variant in variants:
-                count = float(passage.counts[variant])
+                # Where the title is all that was asked for, repeating it says nothing: the first passage wins.
+                count = float(passage.counts[variant]) if leaves_open else min(1.0, passage.counts[variant])
                 if variant in naming:
                     count = max(1.0, count)
                 if variant in self._names & passage.title_terms:
@@ -81,23 +86,28 @@ class Relevance:
         return len(content & self._asked) / len(content) if content else 0.0
 
     def says_something(self, passage: Passage) -> bool:
-        """Whether it has words of its own, is no question, and bears on what is asked by more than its page's title;
-        where the title is all that was asked for, it has to be a sentence about it."""
+        """Whether it has words of its own, is no question, and bears on what is asked: by a term that its page's title
+        leaves open or, where the title has at least half of the terms, as a sentence about any of them."""
         held = passage.counts.keys()
         if held <= self._asked | self._naming(passage) or passage.text.endswith(QUESTION_MARKS):
             return False
         open_terms = self._absent_from(passage.title_terms)
-        if open_terms:
-            return passage.counts.total() >= LEAST_TERMS and self.missing(passage) < open_terms
-        return passage.counts.total() >= LEAST_TERMS_OF_LEAD and not held.isdisjoint(self._asked)
+        if self.missing(passage) < open_terms:
+            return passage.counts.total() >= LEAST_TERMS
+        on_topic = 2 * len(open_terms) <= len(self._variants) and not held.isdisjoint(self._asked)
+        return on_topic and passage.counts.total() >= LEAST_TERMS_OF_STATEMENT
 
     def fits(self, passage: Passage) -> bool:
-        """Whether it is likely to answer: it says something, it has at least half of the names, and of what the title
-        leaves open it holds at least half, two terms at the least; one is enough where it is the passage's label."""
+        """Whether it is likely to answer. It has at least half of the names, and either enough of what its page's title
+        leaves open (half, two terms at the least; one where its label is what is asked) or, by itself, more than half
+        of all terms and more than one."""
         open_terms, missing = self._absent_from(passage.title_terms), self.missing(passage)
+        if 2 * len(self._names & missing) > len(self._names) or not self.says_something(passage):
+            return False
         needed = 1 if self.label_fit(passage) >= 1 else max(2, ceil(len(open_terms) / 2))
-        named = 2 * len(self._names & missing) <= len(self._names)
-        return named and len(open_terms - missing) >= min(len(open_terms), needed) and self.says_something(passage)
+        own = len(self._variants) - len(self._absent_from(passage.counts.keys()))
+        alone = own > 1 and 2 * own > len(self._variants)
+        return alone or len(open_terms - missing) >= min(len(open_terms), needed)
 
     def answers(self, passage: Passage) -> bool:
         """Whether nothing better is to be looked for: it fits, nothing is missing, and its label is what is asked."""
@@ -129,6 +139,28 @@ def _content(name: str) -> frozenset[str]:
     """The terms of a label or heading that tell it from others."""
     content = (word for word in words(name) if word.casefold() not in _PLAIN_WORDS and not word.isdecimal())
     return frozenset(term for word in content for term in terms(word))
+
+
+def rank_results(found: Mapping[ShownLink, str], question: Question, seen: Bm25) -> list[ShownLink]:
+    """Search results, given with their snippets in the engine's order, by how much they promise.
+
+    A title that holds the question's names goes first; then the engine's order and the words of title and snippet count
+    alike (reciprocal rank fusion: Cormack, Clarke and Büttcher, 2009).
+    """
+
+    def by_words(link: ShownLink) -> float:
+        counts = Counter(terms(found[link]))
+        for term in terms(link.text):
+            counts[term] += TITLE_WEIGHT
+        return -seen.score(question.terms, counts)
+
+    rankings = list(found), sorted(found, key=by_words)
+
+    def promise(link: ShownLink) -> tuple[int, float]:
+        names = len(question.names.intersection(terms(link.text)))
+        return -names, -sum(1 / (RANK_DAMPING + ranking.index(link)) for ranking in rankings)
+
+    return sorted(found, key=promise)
 
 
 def _likeness(passage: Passage, others: Iterable[Passage]) -> float:

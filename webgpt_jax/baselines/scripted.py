@@ -17,7 +17,7 @@ from webgpt_jax.baselines.bm25 import Bm25, terms
 from webgpt_jax.baselines.memory import ReadPage, Results
 from webgpt_jax.baselines.passages import Passage, ShownLink, split_passages
 from webgpt_jax.baselines.question import Question
-from webgpt_jax.baselines.relevance import Relevance
+from webgpt_jax.baselines.relevance import Relevance, rank_results
 from webgpt_jax.env import Action, EpisodeError, is_observation, parse_answer_prompt, parse_observation
 from webgpt_jax.env.commands import Back, ClickLink, Command, End, EndKind, FindInPage, QuoteText, ScrollDown, Search
 from webgpt_jax.env.observation import ParsedObservation
@@ -25,8 +25,6 @@ from webgpt_jax.env.observation import ParsedObservation
 # Sentences and lines differ in length far more than the documents that BM25's customary b = 0.75 was tuned on; in full,
 # the length would say more than the words.
 PASSAGE_B = 0.4
-TITLE_WEIGHT = 3  # a word in a result's title counts as this many in its snippet
-RANK_DAMPING = 2  # of reciprocal rank fusion: small, since result lists are short and their heads matter
 
 ACTIONS_TO_OPEN_AND_QUOTE = 2
 RESERVE = 3  # actions kept for the way back to the best page and a quote, or for two quotes and the end
@@ -238,27 +236,16 @@ class ScriptedPolicy:
         return wanted and seen.actions_left > PLENTY
 
     def _best_result(self) -> ShownLink | None:
-        """The unopened result to open next; None when enough of this list were opened.
-
-        A title that holds the question's names goes first; then the engine's order and the words of title and snippet
-        count alike (reciprocal rank fusion). Once there is a quote, only what holds one of the names is worth it.
-        """
-        if self._results.opened >= self._config.pages_per_search or len(self._pages) >= self._config.max_pages:
+        """The unopened result that promises most; None when enough were opened. Once there is a quote, only what holds
+        one of the question's names is worth it."""
+        results, names = self._results, self._question.names
+        if results.opened >= self._config.pages_per_search or len(self._pages) >= self._config.max_pages:
             return None
-        by_engine = list(self._results.found)
-        counts = {link: _counts(link, snippet) for link, snippet in self._results.found.items()}
-        scores = {link: self._seen.score(self._question.terms, counts[link]) for link in by_engine}
-        by_words = sorted(by_engine, key=lambda link: -scores[link])
-        names = self._question.names
-
-        def promise(link: ShownLink) -> tuple[int, float]:
-            fused = sum(1 / (RANK_DAMPING + ranking.index(link)) for ranking in (by_engine, by_words))
-            return len(names.intersection(terms(link.text))), fused
-
-        unopened = [link for link in by_engine if (link.text, link.domain) not in self._opened]
-        if self._quoted and names:
-            unopened = [link for link in unopened if not names.isdisjoint(counts[link])]
-        return max(unopened, key=promise, default=None)
+        for link in rank_results(results.found, self._question, self._seen):
+            named = not names.isdisjoint(terms(f"{link.text}\n{results.found[link]}"))
+            if (link.text, link.domain) not in self._opened and (named or not names or not self._quoted):
+                return link
+        return None
 
     def _take_in_window(self, text: str) -> None:
         assert self._page is not None
@@ -271,7 +258,8 @@ class ScriptedPolicy:
         reading.answered = any(map(self._relevance.answers, passages))
 
     def _word_to_find(self, window: str) -> str | None:
-        """The rarest word of the question that neither the page's title nor this window holds, each once."""
+        """The rarest term of the question that neither the page's title nor this window holds, each once. A term is the
+        beginning of its words, so that it finds them in all their forms."""
         assert self._page is not None
         reading = self._reading
         shown = set(terms(f"{self._page.title}\n{window}"))
@@ -297,31 +285,32 @@ class ScriptedPolicy:
         self._answered = self._answered or any(map(self._relevance.answers, fair))
         return fair
 
-    def _best_known(self) -> tuple[ReadPage, Passage] | None:
-        """The best passage of all pages read, whether it fits or not, as long as it bears on the question."""
-        best: tuple[ReadPage, Passage] | None = None
+    def _best_known(self) -> tuple[ReadPage, list[Passage]] | None:
+        """The page that holds the best passage of all, whether it fits or not as long as it bears on the question; and
+        that page's best passages."""
+        best: tuple[ReadPage, list[Passage]] | None = None
         for page in self._pages:
             bearing = () if page.failed else filter(self._relevance.says_something, page.passages())
-            for passage in self._relevance.choose(bearing, 1):
-                if best is None or self._relevance.score(passage) > self._relevance.score(best[1]):
-                    best = page, passage
+            chosen = self._relevance.choose(bearing, self._config.quotes_per_page)
+            if chosen and (best is None or self._relevance.score(chosen[0]) > self._relevance.score(best[1][0])):
+                best = page, chosen
         return best
 
     def _plan_last_resort(self, actions_left: int) -> deque[Command]:
-        """The shortest way to quote the best passage known; where there is none, or the way is too long, to quote the
+        """The shortest way to quote the best passages known; where there are none, or the way is too long, to quote the
         best snippet of the result list that is in sight."""
-        plan: list[Command] = []
+        way: list[Command] = []
+        quotes: list[Passage] = []
         if best := self._best_known():
-            page, passage = best
-            plan = [_quote_command(passage)]
+            page, quotes = best
             if page is not self._page:
                 same_list = page.query == self._results.query
                 back: list[Command] = ([Back()] if self._page else []) if same_list else [Search(page.query)]
-                plan = [*back, ClickLink(page.link.id), *plan]
-        if (not plan or len(plan) > actions_left) and self._page is None:
+                way = [*back, ClickLink(page.link.id)]
+        if (not quotes or len(way) >= actions_left) and self._page is None:
             snippets = filter(self._relevance.says_something, self._results.snippets())
-            plan = [_quote_command(passage) for passage in self._relevance.choose(snippets, 1)]
-        return deque(plan)
+            way, quotes = [], self._relevance.choose(snippets, 1)
+        return deque([*way, *map(_quote_command, quotes)])
 
 
 @dataclass
@@ -334,14 +323,6 @@ class _Reading:
     answered: bool = False  # a passage was seen than which no better one is to be looked for
     looking: bool = False  # the last command was a find
     found: set[str] = field(default_factory=set)  # words that were looked for
-
-
-def _counts(link: ShownLink, snippet: str) -> Counter[str]:
-    """The terms of a result, those of its title several times over."""
-    counts = Counter(terms(snippet))
-    for term in terms(link.text):
-        counts[term] += TITLE_WEIGHT
-    return counts
 
 
 def _quote_command(passage: Passage) -> QuoteText:
