@@ -288,6 +288,16 @@ def test_a_manifest_gives_url_title_and_attribution(folder: Path) -> None:
     run(folder, use)
 
 
+def test_a_page_that_holds_the_attribution_already_is_left_alone(folder: Path) -> None:
+    manifest(folder, '{"attribution": "Ravens like shiny things."}')
+
+    async def use(web: FolderWeb) -> None:
+        (result,) = await web.search("ravens")
+        assert (await web.open(result.url)).text == "Ravens like shiny things."
+
+    run(folder, use)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

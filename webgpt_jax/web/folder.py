@@ -21,6 +21,7 @@ from typing import Self
 
 from webgpt_jax.env.page import Page
 from webgpt_jax.env.protocol import SearchResult, WebError
+from webgpt_jax.env.text import clean
 from webgpt_jax.web.folder_files import FileContent, FolderFiles
 from webgpt_jax.web.folder_index import FolderReport, IndexBuilder, Progress, TrustedConvert, default_index_path
 from webgpt_jax.web.index import SearchIndex
@@ -186,4 +187,6 @@ class _WithAttribution:
 
     async def convert(self, body: bytes, url: str, content_type: str | None) -> Page:
         page = await self._converter.convert(body, url, content_type)
+        if clean(self._attribution) in page.plain:  # as pages say that we rendered ourselves, where it is kept
+            return page
         return dataclasses.replace(page, text=f"{page.text}\n\n{self._attribution}")
