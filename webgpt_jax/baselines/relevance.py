@@ -18,6 +18,7 @@ from webgpt_jax.baselines.question import STOP_WORDS, Question
 LEAST_TERMS = 2  # a single word is no statement
 LEAST_TERMS_OF_STATEMENT = 8  # where the title says what was asked for, headings are no answer
 SHORT_TERMS = 12  # below this the length says nothing: of the lines of a table the first wins, not the shortest
+ALIAS_WORTH = 0.7  # of a word that may stand for the question's own
 LABEL_BONUS = 2.0  # how many occurrences in the text a term in a fitting label counts for
 NAME_IN_TITLE = 2.0  # the page is about what the question names, it does not just mention it
 REPEATS = 0.6  # texts that share more of their terms than this say the same
@@ -52,7 +53,7 @@ class Relevance:
         labels = _content(passage.label) | _content(passage.heading)
         naming = self._naming(passage)
         total = 0.0
-        for variants in self._variants.values():
+        for term, variants in self._variants.items():
             best = 0.0
             for variant in variants:
                 # Where the title is all that was asked for, repeating it says nothing: the first passage wins.
@@ -63,14 +64,17 @@ class Relevance:
                     count = max(NAME_IN_TITLE, count)
                 if variant in labels:
                     count += bonus
-                best = max(best, self._seen.idf(variant) * self._seen.weight(count, length))
+                worth = 1.0 if variant == term else ALIAS_WORTH
+                best = max(best, worth * self._seen.idf(variant) * self._seen.weight(count, length))
             total += best
         return total
 
     def label_fit(self, passage: Passage) -> float:
-        """How much of the label it starts with, or else of its heading, the question asks for, from 0 to 1."""
+        """How much of the label it starts with, or else of its heading, the question asks for, from 0 to 1. Names that
+        are in the page's title anyway do not count: of the page about Mongolia, "Economy of Mongolia" is no nearer to
+        a question about Mongolia."""
         label = passage.label if passage.text.startswith(passage.label) else ""
-        return max(self._share_asked(label), self._share_asked(passage.heading))
+        return max(self._share_asked(label, passage), self._share_asked(passage.heading, passage))
 
     def missing(self, passage: Passage) -> frozenset[str]:
         """The question's terms that neither the passage nor what names it holds."""
@@ -78,11 +82,11 @@ class Relevance:
 
     def _naming(self, passage: Passage) -> frozenset[str]:
         """The terms of what names a passage: title, label, and a heading that names nothing but what is asked."""
-        heading = _content(passage.heading) if self._share_asked(passage.heading) >= 1 else frozenset()
+        heading = _content(passage.heading) if self._share_asked(passage.heading, passage) >= 1 else frozenset()
         return passage.title_terms | _content(passage.label) | heading
 
-    def _share_asked(self, name: str) -> float:
-        content = _content(name)
+    def _share_asked(self, name: str, passage: Passage) -> float:
+        content = _content(name) - (self._names & passage.title_terms)
         return len(content & self._asked) / len(content) if content else 0.0
 
     def says_something(self, passage: Passage) -> bool:
@@ -105,13 +109,20 @@ class Relevance:
         if 2 * len(self._names & missing) > len(self._names) or not self.says_something(passage):
             return False
         needed = 1 if self.label_fit(passage) >= 1 else max(2, ceil(len(open_terms) / 2))
-        own = len(self._variants) - len(self._absent_from(passage.counts.keys()))
-        alone = own > 1 and 2 * own > len(self._variants)
+        alone = 2 * self._own(passage) > len(self._variants) > 1
         return alone or len(open_terms - missing) >= min(len(open_terms), needed)
 
     def answers(self, passage: Passage) -> bool:
-        """Whether nothing better is to be looked for: it fits, nothing is missing, and its label is what is asked."""
-        return self.label_fit(passage) >= 1 and not self.missing(passage) and self.fits(passage)
+        """Whether nothing better is to be looked for: it fits, nothing is missing, and its label is what is asked or it
+        says all of it in few words."""
+        if self.missing(passage) or not self.fits(passage):
+            return False
+        says_all = self._own(passage) == len(self._variants) > 1 and passage.counts.total() <= SHORT_TERMS
+        return says_all or self.label_fit(passage) >= 1
+
+    def _own(self, passage: Passage) -> int:
+        """How many of the question's terms the passage holds by itself."""
+        return len(self._variants) - len(self._absent_from(passage.counts.keys()))
 
     def choose(self, passages: Iterable[Passage], count: int, beside: Sequence[Passage] = ()) -> list[Passage]:
         """The best passages, at most `count`, best first, that do not repeat those chosen already, `beside` included

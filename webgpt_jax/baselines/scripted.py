@@ -30,7 +30,7 @@ ACTIONS_TO_OPEN_AND_QUOTE = 2
 RESERVE = 3  # actions kept for the way back to the best page and a quote, or for two quotes and the end
 PLENTY = 10  # with more actions than this left, a second window of results is worth one
 WINDOWS_AFTER_FIND = 2  # read after a jump within a page, unless a passage fits
-LEAST_SHARE = 0.65  # of the best quote's score that a further quote must have
+LEAST_SHARE = 0.75  # of the best quote's score that a further quote must have
 
 
 @dataclass(frozen=True)
