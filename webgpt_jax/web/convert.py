@@ -7,6 +7,7 @@ on time and memory, and takes out links to blocked sites.
 from __future__ import annotations
 
 import re
+from html import escape
 from urllib.parse import unquote, urlsplit
 
 from webgpt_jax.env.page import Page, PageWriter
@@ -14,6 +15,7 @@ from webgpt_jax.env.protocol import WebError
 from webgpt_jax.env.urls import host_of
 from webgpt_jax.web import readability
 from webgpt_jax.web.decode import decode
+from webgpt_jax.web.elements import VOID
 from webgpt_jax.web.hidden import may_hide, without_hidden
 from webgpt_jax.web.html import CUT, MAX_TEXT, render
 from webgpt_jax.web.markup import base_url, guard, parse, title_of
@@ -23,7 +25,8 @@ from webgpt_jax.web.markup import base_url, guard, parse, title_of
 SMALL_BLOCK = 500
 SMALL_SHARE = 0.1
 
-_HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
+_XHTML = "application/xhtml+xml"
+_HTML_TYPES = ("text/html", _XHTML, "application/vnd.wap.xhtml+xml")
 _PDF_TYPES = ("application/pdf", "application/x-pdf")
 # Headers that say nothing: the bytes are looked at.
 _UNKNOWN_TYPES = (
@@ -67,6 +70,8 @@ _HTML_START = re.compile(
     rb"|style|div|p|h1|table|a|b|br|font|iframe|link|frameset)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
+_EMPTY_ELEMENT = re.compile(r"<([a-z][\w:-]*+)([^<>]*+)(?<=/)>", re.IGNORECASE)
 _SNIFFED = 8192  # bytes
 
 
@@ -88,7 +93,8 @@ def convert(body: bytes, url: str, content_type: str | None) -> Page:
 
         return pdf_to_page(body, url)
     if media_type in _HTML_TYPES:
-        return _html_page(decode(body, content_type), url)
+        text = decode(body, content_type)
+        return _html_page(_as_html(text) if media_type == _XHTML or text.startswith("<?xml") else text, url)
     if _TEXT_TYPES.fullmatch(media_type):
         return _text_page(decode(body, content_type), url)
     kind = _KINDS.get(media_type.partition("/")[0], f"of the type {media_type or 'unknown'}")
@@ -132,6 +138,14 @@ def _title_from(url: str) -> str:
     except ValueError:
         path = ""
     return unquote(path.rstrip("/").rpartition("/")[2]).strip() or host_of(url) or url
+
+
+def _as_html(xhtml: str) -> str:
+    """XHTML as an HTML parser understands it: CDATA sections as text, `<a/>` as `<a></a>`."""
+    xhtml = _CDATA.sub(lambda section: escape(section[1], quote=False), xhtml)
+    return _EMPTY_ELEMENT.sub(
+        lambda tag: tag[0] if tag[1].lower() in VOID else f"<{tag[1]}{tag[2][:-1]}></{tag[1]}>", xhtml
+    )
 
 
 def _html_page(source: str, url: str) -> Page:

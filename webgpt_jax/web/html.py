@@ -22,6 +22,18 @@ from lxml import etree
 from webgpt_jax.env.page import PageWriter
 from webgpt_jax.env.text import clean_line
 from webgpt_jax.env.urls import resolve
+from webgpt_jax.web.elements import (
+    BLOCKS,
+    BUSY,
+    CELLS,
+    DROPPED,
+    HEADINGS,
+    LISTS,
+    MATH_SCRIPTS,
+    SCRIPTS,
+    SPACED,
+    VERBATIM,
+)
 from webgpt_jax.web.hidden import is_hidden
 
 MAX_TEXT = 1_000_000  # characters of a page's text, more or less; what follows is cut off
@@ -31,104 +43,6 @@ MAX_ALT = 500  # characters of an image's alternative text
 _MAX_LIST_INDENT = 4  # levels; a deeper list is indented no further
 _MAX_QUOTE_MARKS = 3
 _BUSY_CELL = 3  # a cell with more line-breaking elements than this is laid out in lines of its own
-
-_DROPPED = frozenset(
-    [
-        "script",
-        "style",
-        "template",
-        "noscript",
-        "head",
-        "title",
-        "meta",
-        "link",
-        "svg",
-        "canvas",
-        "audio",
-        "video",
-        "object",
-        "applet",
-        "iframe",
-        "select",
-        "datalist",
-        "option",
-        "rp",
-        "annotation",
-        "annotation-xml",
-    ]
-)
-# How many line ends part a block from its neighbours: 2 leave a blank line.
-_BLOCKS = dict.fromkeys(
-    [
-        "address",
-        "article",
-        "aside",
-        "body",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "div",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "frameset",
-        "header",
-        "hgroup",
-        "html",
-        "legend",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "noframes",
-        "optgroup",
-        "search",
-        "section",
-        "summary",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "caption",
-    ],
-    1,
-) | dict.fromkeys(
-    [
-        "blockquote",
-        "dl",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "ol",
-        "p",
-        "pre",
-        "listing",
-        "xmp",
-        "plaintext",
-        "table",
-        "ul",
-    ],
-    2,
-)
-_LISTS = frozenset(("ul", "ol", "menu", "dir"))
-_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_PRE = frozenset(("pre", "listing", "xmp", "plaintext", "textarea"))
-_BUSY = ("table", "ul", "ol", "dl", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6")
-_CELLS = frozenset(("td", "th"))
-_SPACED = frozenset(("button", "mtd", "mtr", "label"))  # side by side on the screen, but not one word
-# MathML: which child of these is a superscript or a subscript.
-_SCRIPTS = {"sup": "^", "sub": "_", "rt": "("}
-_MATH_SCRIPTS = {"msup": ("", "^"), "msub": ("", "_"), "msubsup": ("", "_", "^")}
 
 _TINY = re.compile(r"\s*[01](?:px)?\s*\Z")
 _ABSOLUTE = re.compile(r"https?://[!-~]+")  # what `resolve` would leave as it is
@@ -151,7 +65,7 @@ def _busy_rows(root: etree._Element) -> set[etree._Element]:
     if next(root.iter("table"), None) is None:
         return set()
     rows = {}
-    for element in root.iter(_BUSY):
+    for element in root.iter(BUSY):
         row = next(element.iterancestors("tr"), None)
         if row is not None:
             rows[row] = True
@@ -167,10 +81,10 @@ def _busy_rows(root: etree._Element) -> set[etree._Element]:
 
 def _script(tag: str, element: etree._Element) -> str:
     """What stands before an element's text if it is a superscript, a subscript or a ruby text; otherwise empty."""
-    if tag in _SCRIPTS:
-        return _SCRIPTS[tag]
-    if tag[0] == "m" and (parent := element.getparent()) is not None and parent.tag in _MATH_SCRIPTS:
-        marks = _MATH_SCRIPTS[parent.tag]
+    if tag in SCRIPTS:
+        return SCRIPTS[tag]
+    if tag[0] == "m" and (parent := element.getparent()) is not None and parent.tag in MATH_SCRIPTS:
+        marks = MATH_SCRIPTS[parent.tag]
         place = sum(1 for _ in zip(element.itersiblings(preceding=True), marks, strict=False))
         return marks[place] if place < len(marks) else ""
     return ""
@@ -222,14 +136,14 @@ class _Renderer:
         for event, element in walk:
             tag = element.tag
             if event == "start":
-                if tag in _DROPPED or is_hidden(tag, element):
+                if tag in DROPPED or is_hidden(tag, element):
                     skipped = element
                     walk.skip_subtree()
                     continue
                 self.open(tag, element)
                 if element.text:
                     text = element.text
-                    self.text(text[1:] if tag in _PRE and text[0] == "\n" else text)
+                    self.text(text[1:] if tag in VERBATIM and text[0] == "\n" else text)
             else:
                 if element is not skipped:
                     self.close(tag, element)
@@ -245,7 +159,7 @@ class _Renderer:
     # ---- elements
 
     def open(self, tag: str, element: etree._Element) -> None:
-        if tag in _BLOCKS:
+        if tag in BLOCKS:
             self.open_block(tag, element)
         elif tag == "a":
             href = element.get("href")
@@ -258,7 +172,7 @@ class _Renderer:
             self.image(element)
         elif tag == "br":
             self.line_break()
-        elif tag in _SPACED:
+        elif tag in SPACED:
             self.space = True
         elif tag == "q":
             self.write("“")
@@ -268,11 +182,11 @@ class _Renderer:
             self.open_inline()
 
     def close(self, tag: str, element: etree._Element) -> None:
-        if tag in _BLOCKS:
+        if tag in BLOCKS:
             self.close_block(tag)
         elif tag == "a":
             self.close_link(element)
-        elif tag in _SPACED:
+        elif tag in SPACED:
             self.space = True
         elif tag == "q":
             self.space = False
@@ -284,6 +198,7 @@ class _Renderer:
                 if content[0] == " " and mark != "(":
                     self.line.append(" ")
                 self.line.append(f"({text})" if mark == "(" else mark + text)
+            self.space = self.space and mark != "("
 
     def open_block(self, tag: str, element: etree._Element) -> None:
         self.block(self.margin(tag))
@@ -295,20 +210,20 @@ class _Renderer:
                 number = _integer(element.get("value"), number)
                 self.numbers[-1] = number + 1
                 self.mark = f"{number}. "
-        elif tag in _LISTS:
+        elif tag in LISTS:
             self.numbers.append(_integer(element.get("start"), 1) if tag == "ol" else None)
-        elif tag in _HEADINGS:
-            self.mark = self.mark or _HEADINGS[tag]
+        elif tag in HEADINGS:
+            self.mark = self.mark or HEADINGS[tag]
         elif tag == "blockquote":
             self.quotes += 1
-        elif tag in _PRE:
+        elif tag in VERBATIM:
             self.pre += 1
         elif tag == "tr":
             row = None if self.inline or element in self.busy_rows else _Row()
             self.rows.append(row)
             if row is not None:
                 self.open_inline()
-        elif tag in _CELLS:
+        elif tag in CELLS:
             if self.rows and self.rows[-1] is not None:
                 self.open_inline()
             else:
@@ -317,16 +232,16 @@ class _Renderer:
     def close_block(self, tag: str) -> None:
         if tag == "tr":
             self.close_row()
-        elif tag in _CELLS:
+        elif tag in CELLS:
             content = self.close_inline()
             if self.rows and (row := self.rows[-1]) is not None:
                 row.cells.append(content.strip())
                 self.space = False
-        elif tag == "li" or tag in _HEADINGS:
+        elif tag == "li" or tag in HEADINGS:
             self.mark = ""
-        elif tag in _PRE:
+        elif tag in VERBATIM:
             self.pre -= 1
-        elif tag in _LISTS:
+        elif tag in LISTS:
             self.numbers.pop()
         elif tag == "blockquote":
             self.quotes -= 1
@@ -334,7 +249,7 @@ class _Renderer:
 
     def margin(self, tag: str) -> int:
         """How many line ends part this block from what comes before and after."""
-        return 1 if self.numbers and (tag == "p" or tag in _LISTS) else _BLOCKS[tag]
+        return 1 if self.numbers and (tag == "p" or tag in LISTS) else BLOCKS[tag]
 
     def close_row(self) -> None:
         row = self.rows.pop()
@@ -415,13 +330,15 @@ class _Renderer:
 
     def text(self, text: str) -> None:
         """Text of the document, its white space as the document has it."""
-        text = text[: MAX_TEXT + 1 - self.size]
+        room = MAX_TEXT + 1 - self.size
         if self.pre and not self.inline:
-            first, *rest = text.replace("\r\n", "\n").split("\n")
-            self.verbatim(first)
-            for line in rest:
+            lines = text[:room].replace("\r\n", "\n").split("\n")
+            self.verbatim(lines[0])
+            for line in lines[1:]:
                 self.end_line(keep_empty=True)
                 self.verbatim(line)
+            if len(text) > room:
+                self.size = MAX_TEXT + 1
             return
         words = text.split()
         if not words:
@@ -429,7 +346,7 @@ class _Renderer:
             return
         if text[0].isspace():
             self.space = True
-        self.write(" ".join(words))
+        self.write(" ".join(words)[:room])
         self.space = text[-1].isspace()
 
     def write(self, text: str) -> None:

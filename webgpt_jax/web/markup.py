@@ -18,68 +18,30 @@ from lxml import etree
 from webgpt_jax.env.protocol import WebError
 from webgpt_jax.env.text import clean_line
 from webgpt_jax.env.urls import resolve
+from webgpt_jax.web.elements import FORMATTING, SELF_CLOSING, VOID
 
 MAX_TAGS = 200_000
-MAX_DEPTH = (
-    100  # elements open at once, not counting paragraphs, list items and table rows; the parsers bear twice that
-)
-MAX_REOPENED = 1_000_000  # tags times depth: more elements than this a parser could be made to reopen
-
-# Attributes up to the end of the tag. Each part is taken once and for all (++), and what is never closed reaches to the
-# end of the page, so that nothing is scanned twice.
+# Elements open at once, without those that close themselves, such as paragraphs and cells. The parsers bear 255.
+MAX_DEPTH = 100
+MAX_WALKS = 4_000_000  # tags times depth: a parser may walk up the open elements at each tag
+MAX_REOPENED = 1_000_000  # tags times the formatting elements open at once: a parser may open so many elements again
 LONG_SCRIPT = 1000  # characters; Readability drops scripts and styles, but takes its time over the long ones
 
+# The rest of a tag. Each part is taken once and for all (++), and what is never closed reaches to the end of the page,
+# so that nothing is scanned twice.
 _TAG_END = r"""(?:[^>"'=]++|=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?|["'])*+(?:>|\Z)"""
 # A comment, an element whose content is no markup, or a tag: groups are the second's name and content, the third's
 # slash and name.
 _TOKEN = re.compile(
-    r"<(?:!--(?:[^-]++|-(?!->))*+"
+    r"<(?:!--(?:-?>|(?:[^-]++|-(?!-!?>))*+(?:--!?>)?)"
     rf"|(script|style|textarea|title|xmp|iframe|noembed)(?=[\s/>]){_TAG_END}((?:[^<]++|<(?!/\1))*+)"
     rf"|(/?)([a-z][^\s/>]*+){_TAG_END})",
     re.IGNORECASE,
 )
-_VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-        "frame",
-        "keygen",
-        "basefont",
-    ]
-)
-# Elements that another of their kind closes; they add a bounded number of levels to each level that is counted.
-_SELF_CLOSING = {
-    "p": {"p"},
-    "li": {"li"},
-    "dt": {"dt", "dd"},
-    "dd": {"dt", "dd"},
-    "option": {"option"},
-    "optgroup": {"option", "optgroup"},
-    "td": {"td", "th"},
-    "th": {"td", "th"},
-    "tr": {"td", "th", "tr"},
-    "tbody": {"td", "th", "tr", "tbody", "thead", "tfoot"},
-    "thead": {"td", "th", "tr", "tbody", "thead", "tfoot"},
-    "tfoot": {"td", "th", "tr", "tbody", "thead", "tfoot"},
-    "rt": {"rt", "rp"},
-    "rp": {"rt", "rp"},
-}
-_UNCOUNTED = _VOID | _SELF_CLOSING.keys()
-# What the parsers reopen in every block where it was left open; none of it shows in our text.
-_FORMATTING = frozenset(["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"])
-_INLINE = _FORMATTING | {"span", "a", "sup", "sub"}
+_UNCOUNTED = VOID | SELF_CLOSING.keys()
+# Left out where a page is flattened. Without `svg` and `math`, a title is a title wherever it stands.
+_FLATTENED = FORMATTING | {"svg", "math"}
+_INLINE = FORMATTING | {"span", "a", "sup", "sub"}
 _BASE = re.compile(r"""<base\s[^<>]{0,500}?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _TITLE = re.compile(r"<title(?:\s[^>]*)?>([^<]*)", re.IGNORECASE)
 
@@ -94,9 +56,10 @@ def guard(html: str) -> str:
     tags, depth, formatting = _measure(tokens)
     if tags > MAX_TAGS:
         raise WebError("too_complex", f"This page is too complex to be shown: it has more than {MAX_TAGS:,} tags.")
-    if depth <= MAX_DEPTH and tags * formatting <= MAX_REOPENED:
+    limit = min(MAX_DEPTH, MAX_WALKS // max(tags, 1))
+    if depth <= limit and tags * formatting <= MAX_REOPENED:
         return _without(html, [content for _, content, _, _ in tokens if _is_long_script(content)])
-    return "".join(_flattened(html))
+    return "".join(_flattened(html, limit))
 
 
 def parse(html: str) -> etree._Element | None:
@@ -151,7 +114,7 @@ def _measure(tokens: list[tuple[str, str, str, str]]) -> tuple[int, int, int]:
             if still_open[name]:
                 still_open[name] -= 1
                 depth -= 1
-                formatting -= name in _FORMATTING
+                formatting -= name in FORMATTING
             continue
         tags += 1
         if name in _UNCOUNTED:
@@ -160,7 +123,7 @@ def _measure(tokens: list[tuple[str, str, str, str]]) -> tuple[int, int, int]:
         depth += 1
         if depth > deepest:
             deepest = depth
-        if name in _FORMATTING:
+        if name in FORMATTING:
             formatting += 1
             if formatting > most_formatting:
                 most_formatting = formatting
@@ -172,8 +135,8 @@ def _gap(name: str) -> str:
     return "" if name in _INLINE else "\n"
 
 
-def _flattened(html: str) -> Iterator[str]:
-    """The page's markup, well nested and at most `MAX_DEPTH` deep, without scripts, styles and formatting."""
+def _flattened(html: str, limit: int) -> Iterator[str]:
+    """The page's markup, well nested and at most `limit` deep, without scripts, styles and formatting."""
     stack: list[tuple[str, bool]] = []  # the names of the open elements, and whether their tags were written
     still_open: Counter[str] = Counter()
     written = end = 0
@@ -194,9 +157,9 @@ def _flattened(html: str) -> Iterator[str]:
                 yield token[0] + f"</{raw}>"
             continue
         name = name.lower()
-        if name in _VOID:
+        if name in VOID:
             yield token[0]
-        elif name in _FORMATTING or (name == "a" and not slash and "href" not in token[0].lower()):
+        elif name in _FLATTENED or (name == "a" and not slash and "href" not in token[0].lower()):
             continue
         elif slash:
             while still_open[name]:
@@ -205,11 +168,11 @@ def _flattened(html: str) -> Iterator[str]:
                 if closed == name:
                     break
         else:
-            while stack and stack[-1][0] in _SELF_CLOSING.get(name, ()):
+            while stack and stack[-1][0] in SELF_CLOSING.get(name, ()):
                 yield close()
             while name == "a" and still_open["a"]:
                 yield close()
-            keep = written < MAX_DEPTH or name == "a"
+            keep = written < limit or name == "a"
             stack.append((name, keep))
             still_open[name] += 1
             written += keep

@@ -18,6 +18,7 @@ from functools import cache
 from lxml import etree
 
 from webgpt_jax.web.hidden import without_hidden
+from webgpt_jax.web.markup import title_of
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,11 @@ def go_extractor() -> Extractor:
     from pygoreadability import from_string
 
     def extract(html: str, base: str) -> Article:
+        # It guesses the encoding of what it is given, whatever that declares, and takes an English page's few curly
+        # quotes for windows-1252. In ASCII there is nothing to guess; an escape would make it ISO-2022.
+        ascii_html = html.replace("\x1b", "").encode("ascii", "xmlcharrefreplace").decode("ascii")
         try:
-            article = from_string(html, base)
+            article = from_string(ascii_html, base.encode("utf-8", "replace").decode("utf-8"))
         except RuntimeError:  # what the Go side calls an error: mostly a page without content
             return Article("", "")
         return Article(article.title, article.content_html)
@@ -74,9 +78,8 @@ def lxml_extractor() -> Extractor:
         document = Document(without_hidden(html), url=base)  # it takes styles away, but not what they hide
         try:
             content = document.summary(html_partial=True)
-            title = document.short_title()
         except (Unparseable, etree.LxmlError, ValueError):
             return Article("", "")
-        return Article("" if title == "[no-title]" else title, content)
+        return Article(title_of(html), content)  # its own title has its dashes changed
 
     return extract

@@ -1,0 +1,74 @@
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from webgpt_jax.web import readability
+from webgpt_jax.web.readability import Extractor, go_extractor, lxml_extractor
+
+BASE = "http://site.test/dir/page.html"
+PROSE = "Crows are clever birds, and some of them bring gifts to the people who feed them, day after day. " * 4
+PAGE = f"""<html><head><title>Gifts from crows</title></head><body>
+<div class="nav"><ul><li><a href="/">Home</a><li><a href="/about">About</a></ul></div>
+<div class="article"><p>{PROSE}</p><p style="display:none">secret {PROSE}</p>
+<p>{PROSE}<a href="more.html">More</a></p></div>
+<div class="footer">Copyright, terms, cookies</div></body></html>"""
+
+
+def _go() -> Extractor:
+    pytest.importorskip("pygoreadability", reason="pygoreadability has no wheel for this machine")
+    return go_extractor()
+
+
+@pytest.mark.parametrize("make", [_go, lxml_extractor])
+def test_main_content_is_kept_and_the_rest_is_not(make: Callable[[], Extractor]) -> None:
+    article = make()(PAGE, BASE)
+    assert article.title == "Gifts from crows"
+    assert article.html.count("Crows are clever birds") == 8
+    assert 'href="http://site.test/dir/more.html"' in article.html
+    for dropped in ("Home", "Copyright", "secret"):
+        assert dropped not in article.html
+
+
+@pytest.mark.parametrize("make", [_go, lxml_extractor])
+@pytest.mark.parametrize(
+    "html", ["", " ", "<html></html>", "<!-- -->", "\0", "<p>", "x", "<frameset><frame src=a></frameset>"]
+)
+def test_pages_without_content_raise_nothing(make: Callable[[], Extractor], html: str) -> None:
+    article = make()(html, BASE)
+    assert isinstance(article.title, str)
+    assert isinstance(article.html, str)
+
+
+@pytest.mark.parametrize("make", [_go, lxml_extractor])
+def test_hidden_content_is_dropped(make: Callable[[], Extractor]) -> None:
+    html = (
+        f"<div><p>{PROSE}</p><p hidden>one</p><p aria-hidden=true>two</p><p style='visibility:hidden'>three</p></div>"
+    )
+    content = make()(html, BASE).html
+    assert "Crows" in content
+    assert not any(f">{word}<" in content for word in ("one", "two", "three"))
+
+
+@pytest.mark.parametrize("error", [ImportError("no wheel"), OSError("wrong machine"), RuntimeError("no library")])
+def test_fallback_where_the_library_cannot_be_loaded(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot_load() -> Extractor:
+        raise error
+
+    monkeypatch.setattr(readability, "go_extractor", cannot_load)
+    readability._extractor.cache_clear()
+    try:
+        article = readability.main_content(PAGE, BASE)
+    finally:
+        readability._extractor.cache_clear()
+    assert article.html.count("Crows are clever birds") == 8
+
+
+def test_importing_loads_neither_library() -> None:
+    program = (
+        "import sys, webgpt_jax.web.convert\n"
+        "print([name for name in ('pygoreadability', 'readability', 'pdfminer') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
