@@ -90,6 +90,41 @@ def test_chosen_passages_do_not_repeat_each_other() -> None:
     assert said(ratings.choose(passages, 3, beside=[passages[0]])) == [passages[2].text]
 
 
+def test_likeness_to_what_is_chosen_counts_against_a_passage() -> None:
+    texts = (
+        "Crows bring gifts to people who feed them.",
+        "Crows bring gifts to people in towns.",
+        "A shiny gift is what the crows of our village like best to bring, says my old aunt.",
+    )
+    ratings, (best, alike, other) = relevance("Do crows bring gifts?", *texts)
+    assert 0.6 > best.likeness(alike) > best.likeness(other)
+    assert ratings.score(alike) > ratings.score(other)
+    assert said(ratings.choose([best, alike, other], 2)) == [best.text, other.text]
+
+
+def test_the_page_about_the_name_is_worth_more_than_a_mention() -> None:
+    ratings, _ = relevance("Which countries border Laos?")
+    own = Passage("Border countries: Burma, Cambodia", "Laos", "", "Border countries")
+    mention = Passage("Border countries: Laos, Cambodia", "Burma", "", "Border countries")
+    assert ratings.score(own) > ratings.score(mention)
+
+
+def test_the_question_s_own_word_is_worth_more_than_one_that_stands_for_it() -> None:
+    ratings, _ = relevance("Who was president of Laos?")
+    own = Passage("A president was chosen then.", "Laos", "", "")
+    other = Passage("A chief was chosen then.", "Laos", "", "")
+    assert ratings.score(own) > ratings.score(other) > 0
+
+
+def test_a_word_in_the_title_of_a_result_is_worth_more_than_in_its_snippet() -> None:
+    other, snippet, title = (
+        ShownLink(at, text, "a.test") for at, text in enumerate(["Horses", "Soil and frost", "Sowing beans"])
+    )
+    found = {other: "On horses.", snippet: "Sowing beans, or beans for sowing.", title: "On spring."}
+    ranked = rank_results(found, Question("When is the time for sowing beans?"), Bm25(b=0.4))
+    assert ranked.index(title) < ranked.index(snippet)
+
+
 def test_results_with_the_name_in_the_title_go_first() -> None:
     china, mongolia, horses = (
         ShownLink(at, title, "a.test") for at, title in enumerate(["China", "Mongolia", "Horses"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webgpt_jax.baselines.scripted import ScriptedConfig, ScriptedPolicy
@@ -198,15 +198,27 @@ def test_what_is_said_twice_is_quoted_once() -> None:
     assert len(play(web, "Do crows bring gifts to people?").quotes) == 1
 
 
-def test_the_best_there_is_when_nothing_fits() -> None:
+@pytest.mark.parametrize("limit", [3, 4, 5, 6, 7, 8, 9, 12, 20, 100])
+def test_the_best_there_is_when_nothing_fits(limit: int) -> None:
     web = MemoryWeb(
         {
             "https://a.test/": ("Notes", "Whales sing. The deep songs carry far."),
-            "https://b.test/": ("More notes", "Submarines hum."),
+            "https://b.test/": ("More notes", "Submarines hum off the coast."),
+            "https://c.test/": ("Even more notes", "Off they go."),
         }
     )
-    episode = play(web, "Why do humpback whales off Hawaii compose complicated melodies?")
+    episode = play(web, "Why do humpback whales off Hawaii compose complicated melodies?", max_actions=limit)
     assert [quote.text for quote in episode.quotes] == ["Whales sing."]
+
+
+def test_it_does_not_open_pages_for_ever() -> None:
+    words = ("humpback", "whales", "Hawaii", "compose", "complicated", "melodies")
+    texts = [(f"{word} {number}", f"Here {word} has been noted.") for number in range(9) for word in words]
+    web = MemoryWeb({f"https://{number}.test/": page for number, page in enumerate(texts)})
+    play(web, "Why do humpback whales off Hawaii compose complicated melodies?")
+    opened = [request for request in web.requests if request.startswith("open ")]
+    assert len(set(opened)) == ScriptedConfig().max_pages
+    assert len(opened) <= ScriptedConfig().max_pages + 1  # the best of them once more, to quote it
 
 
 def test_a_fact_deep_in_a_long_page_is_looked_for() -> None:
@@ -354,6 +366,7 @@ LINE = st.sampled_from(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(LINE, max_size=30), st.integers(30, 400))
+@example(["See LINK for the capital of Mongolia.", "Capital | Ulaanbaatar"], 30)  # a window that is only a link
 def test_every_quote_is_found_on_its_page(lines: list[str], window: int) -> None:
     class OnePage:
         async def search(self, query: str) -> list[SearchResult]:
