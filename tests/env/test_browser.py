@@ -116,6 +116,9 @@ def test_an_episode_may_have_its_own_action_limit() -> None:
         ({"max_reference_tokens": -1}, "reference_limit must be at least 1, not -1"),
         ({"web_timeout_s": 0.0}, "web_timeout_s must be more than 0, not 0"),
         ({"web_timeout_s": float("nan")}, "web_timeout_s must be more than 0, not nan"),
+        ({"blocked_domains": ("a.test", "Reddit.com")}, "blocked_domains: 'Reddit.com' is not a bare lower-case"),
+        ({"blocked_domains": ("https://a.test/",)}, "blocked_domains: 'https://a.test/' is not a bare"),
+        ({"blocked_domains": ("",)}, "blocked_domains: '' is not a bare"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:

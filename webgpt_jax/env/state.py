@@ -8,6 +8,7 @@ from enum import Enum
 
 from webgpt_jax.env.filters import BLOCKED_DOMAINS
 from webgpt_jax.env.page import UNIT_CHARS, Page, Quote
+from webgpt_jax.env.urls import host_of
 
 
 class EpisodeEnd(Enum):
@@ -47,6 +48,9 @@ class BrowserConfig:
                 raise ValueError(f"BrowserConfig.{name} must be at least 1, not {getattr(self, name)}")
         if not self.web_timeout_s > 0:
             raise ValueError(f"BrowserConfig.web_timeout_s must be more than 0, not {self.web_timeout_s}")
+        for domain in self.blocked_domains:
+            if not domain or host_of(f"http://{domain}/") != domain:  # in another spelling it would block nothing
+                raise ValueError(f"BrowserConfig.blocked_domains: {domain!r} is not a bare lower-case domain")
 
     def length(self, text: str) -> int:
         """The length of a text in tokens, or in characters where there is no tokenizer."""
