@@ -125,6 +125,20 @@ def test_a_word_in_the_title_of_a_result_is_worth_more_than_in_its_snippet() -> 
     assert ranked.index(title) < ranked.index(snippet)
 
 
+def test_the_first_part_of_a_label_is_a_label_too() -> None:
+    ratings, _ = relevance("What is the literacy rate of Mongolia?")
+    assert ratings.answers(Passage("Literacy rate - women: 98.9%", "Mongolia", "", "Literacy rate - women"))
+    assert ratings.fits(Passage("Literacy - total population: 98.6%", "Mongolia", "", "Literacy - total population"))
+
+
+def test_a_last_resort_has_the_name() -> None:
+    ratings, _ = relevance("Which environmental problems does Mongolia face?")
+    own = Passage("Environmental issues: the air of the city", "Mongolia", "", "Environmental issues")
+    other = Passage("India faces environmental problems.", "India", "", "")
+    assert ratings.prefers(own, other)
+    assert not ratings.prefers(other, own)
+
+
 def test_results_with_the_name_in_the_title_go_first() -> None:
     china, mongolia, horses = (
         ShownLink(at, title, "a.test") for at, title in enumerate(["China", "Mongolia", "Horses"])

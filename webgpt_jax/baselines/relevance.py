@@ -70,11 +70,11 @@ class Relevance:
         return total
 
     def label_fit(self, passage: Passage) -> float:
-        """How much of the label it starts with, or else of its heading, the question asks for, from 0 to 1. Names that
-        are in the page's title anyway do not count: of the page about Mongolia, "Economy of Mongolia" is no nearer to
-        a question about Mongolia."""
+        """How much of the label it starts with, of the first part of that ("Literacy - total population"), or else of
+        its heading, the question asks for, from 0 to 1. Names that are in the page's title anyway do not count: of the
+        page about Mongolia, "Economy of Mongolia" is no nearer to a question about Mongolia."""
         label = passage.label if passage.text.startswith(passage.label) else ""
-        return max(self._share_asked(label, passage), self._share_asked(passage.heading, passage))
+        return max(self._share_asked(name, passage) for name in (label, label.split(" - ")[0], passage.heading))
 
     def missing(self, passage: Passage) -> frozenset[str]:
         """The question's terms that neither the passage nor what names it holds."""
@@ -123,6 +123,11 @@ class Relevance:
     def _own(self, passage: Passage) -> int:
         """How many of the question's terms the passage holds by itself."""
         return len(self._variants) - len(self._absent_from(passage.counts.keys()))
+
+    def prefers(self, passage: Passage, other: Passage) -> bool:
+        """Whether a passage is the better last resort: it has more of the names or, with as many, scores higher."""
+        lacks, other_lacks = (len(self._names & self.missing(each)) for each in (passage, other))
+        return lacks < other_lacks or (lacks == other_lacks and self.score(passage) > self.score(other))
 
     def choose(self, passages: Iterable[Passage], count: int, beside: Sequence[Passage] = ()) -> list[Passage]:
         """The best passages, at most `count`, best first, that do not repeat those chosen already, `beside` included

@@ -292,7 +292,7 @@ class ScriptedPolicy:
         for page in self._pages:
             bearing = () if page.failed else filter(self._relevance.says_something, page.passages())
             chosen = self._relevance.choose(bearing, self._config.quotes_per_page)
-            if chosen and (best is None or self._relevance.score(chosen[0]) > self._relevance.score(best[1][0])):
+            if chosen and (best is None or self._relevance.prefers(chosen[0], best[1][0])):
                 best = page, chosen
         return best
 
