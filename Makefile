@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 EXTRAS ?= dev
-QUESTION ?= What is the capital of Mongolia, and how many people live in the country?
+QUESTION ?= Which countries border Laos?
 FIND_PYTHON = for candidate in python3 python3.13 python3.12 python3.11; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; exit; fi; done
 PYTHON ?= $(shell $(FIND_PYTHON))

@@ -9,10 +9,10 @@ from webgpt_jax.baselines.passages import (
     ShownLink,
     split_at_links,
     split_passages,
-    strip_markers,
     without_link_lines,
 )
 from webgpt_jax.env import Page
+from webgpt_jax.env.page import strip_markers
 
 
 def texts(text: str, *, pairs: bool = False) -> list[str]:

@@ -201,6 +201,11 @@ def test_a_marker_is_never_cut() -> None:
     assert _texts(page, 10) == ["12345 ", marker, " after"]
 
 
+def test_a_blank_within_a_marker_is_no_place_to_cut() -> None:
+    page = linked_page("https://a.test/", "T", "ab {a link}abcdefghijklmno", {"a link": "https://a.test/b"})
+    assert _texts(page, 16) == ["ab 【0†a link】", "abcdefghijklmno"]
+
+
 @given(PAGES, st.integers(1, 40))
 def test_units_cover_the_text_and_cut_no_marker(page: Page, unit_chars: int) -> None:
     units = _texts(page, unit_chars)

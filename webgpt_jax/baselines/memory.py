@@ -12,12 +12,12 @@ from webgpt_jax.baselines.passages import (
     ShownLink,
     split_at_links,
     split_passages,
-    strip_markers,
     without_link_lines,
 )
 from webgpt_jax.env.observation import ParsedObservation
+from webgpt_jax.env.page import ERROR_TITLE, strip_markers
 
-_ERROR_TITLE = "Error ("  # how the browser heads the page that stands in for one it could not show
+_ERROR_TITLE = f"{ERROR_TITLE} ("  # how the browser heads the page that stands in for one it could not show
 
 
 @dataclass

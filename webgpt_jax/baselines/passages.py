@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from webgpt_jax.baselines.bm25 import terms
+from webgpt_jax.env.page import LINK_MARKER
 
 MAX_PASSAGE_CHARS = 400  # longer sentences are cut: ten such quotes fit the references of an episode
 MAX_HEADING_CHARS = 80
@@ -20,7 +21,6 @@ MAX_HEADING_WORDS = 8
 MAX_LABEL_CHARS = 60
 LEAST_WRAPPED_CHARS = 30  # a shorter line is not wrapped prose
 
-_MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
 _STOP = re.compile(r"(?<![.!?])[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|[。！？]+[」』”’）]*\s*")
 _ABBREVIATION = re.compile(
     r"(?<!\w)(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Mt|No|vs|est|approx|ca|Jr|Sr|Gen|(?:[A-Za-z]\.)+[A-Za-z])\.\Z"
@@ -44,23 +44,18 @@ class ShownLink:
     domain: str  # empty where it is the page's own
 
 
-def strip_markers(text: str) -> str:
-    """The text of a window with the link markup stripped; a link's own text stays."""
-    return _MARKER.sub(r"\2", text)
-
-
 def without_link_lines(text: str) -> str:
     """The text of a window without the lines that are nothing but a link: they lead to facts, they hold none.
 
     What stood before and after one is no longer taken for neighbours, since a quote of both would miss the link's text.
     """
     lines = text.split("\n")
-    return "\n".join(GAP if _MARKER.fullmatch(line.strip(" *-•|")) else line for line in lines)
+    return "\n".join(GAP if LINK_MARKER.fullmatch(line.strip(" *-•|")) else line for line in lines)
 
 
 def split_at_links(text: str) -> Iterator[tuple[ShownLink, str]]:
     """The links of a window, each with the plain text between it and the next one."""
-    found = list(_MARKER.finditer(text))
+    found = list(LINK_MARKER.finditer(text))
     ends = [*(link.start() for link in found[1:]), len(text)]
     for link, end in zip(found, ends, strict=False):  # without a link there is still an end
         yield ShownLink(int(link[1]), link[2], link[3] or ""), text[link.end() : end].strip()

@@ -19,11 +19,18 @@ from webgpt_jax.env.urls import host_of
 
 UNIT_CHARS = 500  # a line of a page longer than this counts as several units of the scrollbar (our reading)
 MAX_LINK_TEXT = 200  # characters of a link's text; longer ones are cut, so that a marker always fits a window
+ERROR_TITLE = "Error"  # of the page that stands in for one that could not be shown
 MAX_TITLE = 300  # characters of a page's title; a longer one would push quotes and past actions out of the observation
 
-_MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
+# A link in a text: its ID, its text, and its domain where that is another than the page's.
+LINK_MARKER = re.compile(r"【(\d{1,9})†([^【】†\n]*)(?:†([^【】†\n]*))?】")
 _NOT_IN_DOMAIN = re.compile(r"[\s()]+")
 _SPACES = re.compile(r"\s+")
+
+
+def strip_markers(text: str) -> str:
+    """A page's text, or a window of it, without link markup; a link's own text stays."""
+    return LINK_MARKER.sub(r"\2", text)
 
 
 def _cut_line(text: str, most: int) -> str:
@@ -83,7 +90,7 @@ class Page:
         if len(markers) != len(links):
             raise ValueError(f"two links with one id on the page {self.url!r}")
         pieces, end = [], 0
-        for found in _MARKER.finditer(self.text):
+        for found in LINK_MARKER.finditer(self.text):
             if markers.get(int(found[1])) == found[0]:
                 pieces += [clean(self.text[end : found.start()]), found[0]]
                 end = found.end()
@@ -113,12 +120,12 @@ class Page:
     @cached_property
     def _markers(self) -> list[re.Match[str]]:
         # `text` has been through __post_init__: a bracket in it is a real marker's.
-        return list(_MARKER.finditer(self.text))
+        return list(LINK_MARKER.finditer(self.text))
 
     @cached_property
     def plain(self) -> str:
         """The text with link markup stripped; a link's own text stays."""
-        return _MARKER.sub(r"\2", self.text)
+        return strip_markers(self.text)
 
     @cached_property
     def _shifts(self) -> tuple[list[int], list[int], list[int]]:
@@ -172,13 +179,12 @@ class Page:
             while line_end - at > unit_chars:
                 yield at
                 cut = at + unit_chars
-                blank = self.text.rfind(" ", at, cut) + 1
-                if blank > at + unit_chars // 2:
-                    cut = blank
-                before = bisect_right(starts, cut - 1) - 1  # the last marker that starts before the cut
-                if before >= 0 and spans[before][1] > cut:
-                    cut = spans[before][0] if spans[before][0] > at else spans[before][1]
-                at = cut
+                marker, marker_end = spans[bisect_right(starts, cut) - 1] if starts and starts[0] <= cut else (0, 0)
+                if marker_end > cut:  # the cut would be within it, or just before it
+                    at = marker if marker > at else marker_end
+                else:
+                    gap = max(self.text.rfind(" ", at, cut) + 1, marker_end)  # no blank within the marker
+                    at = gap if gap > at + unit_chars // 2 else cut
             if at < line_end:
                 yield at
             line = line_end
@@ -293,7 +299,7 @@ class Quote:
 
 def error_page(url: str, kind: str, message: str) -> Page:
     """The page that stands in for one that could not be shown."""
-    return Page(title="Error", domain=host_of(url), url=url, text=message, error=kind)
+    return Page(title=ERROR_TITLE, domain=host_of(url), url=url, text=message, error=kind)
 
 
 class PageWriter:
@@ -328,4 +334,4 @@ def keep_links(page: Page, keep: Callable[[Link], bool]) -> Page:
         link = page._links_by_id[int(found[1])]
         return writer.link(link.text, link.url) if keep(link) else ""
 
-    return replace(writer.page(page.title, _MARKER.sub(marker, page.text)), error=page.error)
+    return replace(writer.page(page.title, LINK_MARKER.sub(marker, page.text)), error=page.error)
