@@ -142,6 +142,21 @@ def test_true_hosts_are_shown() -> None:
     assert page.text == "【0†a†evil.test】【1†b†xn--bcher-kva.example】【2†c】"
 
 
+@pytest.mark.parametrize(
+    ("href", "url"),
+    [
+        ("http://b.test", "http://b.test/"),
+        ("http://b.test?q=A", "http://b.test/?q=A"),
+        ("http://b.test#F", "http://b.test/#F"),
+        ("HTTPS://WWW.B.test/Path?Q#F", "https://www.b.test/Path?Q#F"),
+        ("http://User@B.test:81/x", "http://User@b.test:81/x"),
+        ("//B.test/é x", "http://b.test/é x"),
+    ],
+)
+def test_urls_are_spelt_as_browsers_spell_them(href: str, url: str) -> None:
+    assert page_of(f"<a href='{href}'>x</a>").links[0].url == url
+
+
 def test_links_are_relative_to_the_base() -> None:
     page = page_of("<a href=x>x</a>", base="http://other.test/y/")
     assert page.links[0].url == "http://other.test/y/x"

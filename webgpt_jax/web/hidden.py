@@ -20,6 +20,7 @@ _UNSEEN = re.compile(
     rf"{_ZERO_SIZE}|(?<![a-z-])(?:left|top|right|text-indent)\s*:\s*-\d{{4}}|clip\s*:\s*rect\(0|content-visibility\s*:\s*hidden",
     re.IGNORECASE,
 )
+_STYLES = re.compile(r"""style\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _ZERO = re.compile(_ZERO_SIZE, re.IGNORECASE)
 _FONT_SIZE = re.compile(r"font(?:-size)?\s*:", re.IGNORECASE)
 
@@ -40,7 +41,8 @@ def is_hidden(tag: str, element: etree._Element) -> bool:
 
 def may_hide(html: str) -> bool:
     """Whether a page may hold text that is too small to be seen or off the screen: a quick look at its source."""
-    return _UNSEEN.search(html) is not None
+    styles = _STYLES.findall(html.lower())
+    return _UNSEEN.search("\n".join(styles)) is not None
 
 
 def without_hidden(html: str) -> str:

@@ -45,7 +45,8 @@ _MAX_QUOTE_MARKS = 3
 _BUSY_CELL = 3  # a cell with more line-breaking elements than this is laid out in lines of its own
 
 _TINY = re.compile(r"\s*[01](?:px)?\s*\Z")
-_ABSOLUTE = re.compile(r"https?://[!-~]+")  # what `resolve` would leave as it is
+_PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+/[!-~]*")
+_AUTHORITY = re.compile(r"(https?)(://(?:[^/?#]*@)?)([^/?#]*)/?", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*(-?\d{1,9})")
 
 
@@ -88,6 +89,14 @@ def _script(tag: str, element: etree._Element) -> str:
         place = sum(1 for _ in zip(element.itersiblings(preceding=True), marks, strict=False))
         return marks[place] if place < len(marks) else ""
     return ""
+
+
+def _address(base: str, href: str) -> str:
+    """The absolute URL of a link as a browser would spell it: with scheme and host in small letters, and with a path."""
+    if _PLAIN_URL.fullmatch(href):
+        return href
+    url = resolve(base, href)
+    return _AUTHORITY.sub(lambda found: f"{found[1].lower()}{found[2]}{found[3].lower()}/", url, count=1)
 
 
 def _integer(text: str | None, default: int) -> int:
@@ -271,8 +280,7 @@ class _Renderer:
             self.starts.pop()
             return
         self.in_link = False
-        href = element.get("href", "")
-        url = href if _ABSOLUTE.fullmatch(href) else resolve(self.base, href)
+        url = _address(self.base, element.get("href", ""))
         if not url:  # plain text, which stays as it is
             self.starts.pop()
             self.inline -= 1
@@ -302,7 +310,7 @@ class _Renderer:
 
     def frame(self, element: etree._Element) -> None:
         source = element.get("src", "")
-        url = resolve(self.base, source)
+        url = _address(self.base, source)
         if source and url:
             self.block(1)
             self.write(self.writer.link(element.get("title") or element.get("name") or source, url))
