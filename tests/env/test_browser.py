@@ -586,7 +586,7 @@ ANSWER = "You can give them peanuts every day at the same hour and wait."
         ("give them peanuts every day at the same hour", False),
     ],
 )
-@pytest.mark.parametrize("place", ["text", "title", "link", "snippet"])
+@pytest.mark.parametrize("place", ["text", "title", "link", "snippet", "result"])
 def test_pages_and_results_that_hold_question_or_answer_are_hidden(text: str, censored: bool, place: str) -> None:
     url = "https://quiz.test/"
     first, second = text.split(" the ", 1)
@@ -596,7 +596,10 @@ def test_pages_and_results_that_hold_question_or_answer_are_hidden(text: str, ce
         "link": linked_page(url, "Quiz", f"Before {{{first}}}\nthe {second}.", {first: "https://a.test/"}),
     }
     snippet = text.replace("e", "e\u200b") if place == "snippet" else "A snippet."
-    web = MemoryWeb({url: pages.get(place, pages["text"])}, {None: [SearchResult("Quiz", url, snippet)]})
+    web = MemoryWeb(
+        {url: pages.get(place, pages["text"])},
+        {None: [SearchResult(text if place == "result" else "Quiz", url, snippet)]},
+    )
 
     async def episode(censor: bool) -> tuple[BrowserState, BrowserState]:
         browser = Browser(web, BrowserConfig(censor_overlap=censor))
@@ -604,7 +607,9 @@ def test_pages_and_results_that_hold_question_or_answer_are_hidden(text: str, ce
         return searched, await play(browser, searched, "Clicked on link 0")
 
     searched, clicked = run(episode(censor=True))
-    if place == "snippet":
+    if place == "result":
+        assert len(searched.page.links) == (not censored)
+    elif place == "snippet":
         assert searched.page.text == ("No results." if censored else f"【0†Quiz†quiz.test】\n{text}")
     else:
         assert clicked.page.error == ("censored" if censored else None)
@@ -674,3 +679,19 @@ def test_scrolling_down_goes_by_the_window_that_was_shown() -> None:
 
     for limit in range(300, 330):
         run(episode(limit))
+
+
+def test_where_not_even_one_unit_fits_scrolling_still_moves() -> None:
+    page = Page("T", "a.test", "https://a.test/", "\n".join("x" * 400 for _ in range(5)))
+
+    async def episode() -> None:
+        browser = Browser(one_page_web(page), BrowserConfig(max_observation_tokens=300))
+        state = await opened(browser)
+        assert parse_observation(render_observation(state)).scrollbar == (0, 0)
+        units = []
+        for action in ["Scrolled down 1", "Scrolled down 2", "Scrolled down 3", "Scrolled up 1", "Scrolled up 3"]:
+            state = await browser.step(state, action)
+            units.append(state.place.unit)
+        assert units == [1, 3, 4, 3, 0]
+
+    run(episode())

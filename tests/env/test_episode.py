@@ -197,7 +197,7 @@ def test_a_policy_that_never_waits_does_not_hold_up_the_deadline() -> None:
             time.sleep(0.02)  # noqa: ASYNC251
             return Action("Top")
 
-    episode = run(run_episode(Browser(_web()), BusyPolicy(), QUESTION, max_actions=100_000, deadline_s=0.1))
+    episode = run(run_episode(Browser(_web()), BusyPolicy(), QUESTION, max_actions=300, deadline_s=0.1))
     assert episode.end is EpisodeEnd.DEADLINE
 
 

@@ -198,19 +198,19 @@ def test_what_is_no_answering_prompt_is_refused(text: str, message: str) -> None
 
 
 def _state(limit: int | None = None, count: Callable[[str], int] | None = None) -> BrowserState:
-    """Four units in the window, seven past actions, two quotes of more than 80 characters."""
-    page = Page("Title", "a.test", "https://a.test/", "\n".join(["one", "two", "three", "four", "five"]))
+    """Five units in the window, seven past actions, two quotes of more than 80 characters."""
+    page = Page("Title", "a.test", "https://a.test/", "\n".join(["one", "two", "three", "four", "five", "six"]))
     return BrowserState(
         "Why is it so?",
         50,
-        BrowserConfig(count_tokens=count, max_observation_tokens=limit, window_chars=19),
+        BrowserConfig(count_tokens=count, max_observation_tokens=limit, window_chars=24),
         place=Place(page),
-        quotes=tuple(Quote(f"quote {name} " * 12, "T", "d", "u", 0, 1) for name in "ab"),
+        quotes=tuple(Quote(f"quotes {name} " * 11, "T", "d", "u", 0, 1) for name in "ab"),
         past_actions=tuple(f"Find in page: {at}" for at in range(7)),
     )
 
 
-FULL = Layout(units=4, past_actions=7, full_quotes=2, quotes=2, title=14, question=13)
+FULL = Layout(units=5, past_actions=7, full_quotes=2, quotes=2, title=14, question=13)
 
 
 def test_what_goes_first() -> None:
@@ -220,18 +220,19 @@ def test_what_goes_first() -> None:
         layout = lay_out(_state(limit))
         if layout not in layouts:
             layouts.append(layout)
-    assert layouts[:14] == [
+    assert layouts[:15] == [
         FULL,
-        # 1. the window shrinks to half
+        # 1. the window shrinks to half, rounded up
+        replace(FULL, units=4),
         replace(FULL, units=3),
-        replace(FULL, units=2),
         # 2. the oldest past actions go, until five are left
-        replace(FULL, units=2, past_actions=6),
-        replace(FULL, units=2, past_actions=5),
+        replace(FULL, units=3, past_actions=6),
+        replace(FULL, units=3, past_actions=5),
         # 3. the quotes' texts are cut, the oldest first
-        replace(FULL, units=2, past_actions=5, full_quotes=1),
-        replace(FULL, units=2, past_actions=5, full_quotes=0),
+        replace(FULL, units=3, past_actions=5, full_quotes=1),
+        replace(FULL, units=3, past_actions=5, full_quotes=0),
         # 4. the window shrinks to one unit
+        replace(FULL, units=2, past_actions=5, full_quotes=0),
         replace(FULL, units=1, past_actions=5, full_quotes=0),
         # 5. the rest of the past actions, whole quotes, …
         replace(FULL, units=1, past_actions=4, full_quotes=0),
@@ -242,9 +243,9 @@ def test_what_goes_first() -> None:
         replace(FULL, units=1, past_actions=0, full_quotes=0, quotes=1),
     ]
     bare = replace(FULL, units=1, past_actions=0, full_quotes=0, quotes=0)
-    assert layouts[14] == bare
+    assert layouts[15] == bare
     # … then title and question are cut at their end, and last the window goes.
-    rest = layouts[15:]
+    rest = layouts[16:]
     titles = [layout for layout in rest if layout.question == 13]
     questions = [layout for layout in rest if layout.question < 13 and layout.units == 1]
     assert titles == [replace(bare, title=layout.title) for layout in titles]
@@ -260,17 +261,19 @@ def _shown(limit: int) -> str:
     return observation
 
 
-LONG = "quote {0} " * 12  # 96 characters
-SHORT = "quote {0} quote {0} quote {0} quote {0} quote {0} quote {0} quote {0} quote {0} quote {0} quote {0}…"  # 80
+LONG = "quotes {0} " * 11  # 99 characters
+SHORT = (
+    "quotes {0} quotes {0} quotes {0} quotes {0} quotes {0} quotes {0} quotes {0} quotes {0} quotes {0}…"  # 80 and …
+)
 
 
 @pytest.mark.parametrize(
     ("question", "quotes", "actions", "title", "scrollbar", "text"),
     [
+        ("Why is it so?", (0, 0), range(7), "Title (a.test)", "0 - 5", "one\ntwo\nthree\nfour\nfive"),
         ("Why is it so?", (0, 0), range(7), "Title (a.test)", "0 - 4", "one\ntwo\nthree\nfour"),
-        ("Why is it so?", (0, 0), range(7), "Title (a.test)", "0 - 3", "one\ntwo\nthree"),
-        ("Why is it so?", (0, 0), range(1, 7), "Title (a.test)", "0 - 2", "one\ntwo"),
-        ("Why is it so?", (1, 0), range(2, 7), "Title (a.test)", "0 - 2", "one\ntwo"),
+        ("Why is it so?", (0, 0), range(1, 7), "Title (a.test)", "0 - 3", "one\ntwo\nthree"),
+        ("Why is it so?", (1, 0), range(2, 7), "Title (a.test)", "0 - 3", "one\ntwo\nthree"),
         ("Why is it so?", (1, 1), range(2, 7), "Title (a.test)", "0 - 1", "one"),
         ("Why is it so?", (1, 1), range(7, 7), "Title (a.test)", "0 - 1", "one"),
         ("Why is it so?", (2, 1), range(7, 7), "Title (a.test)", "0 - 1", "one"),

@@ -218,8 +218,11 @@ def test_units_cover_the_text_and_cut_no_marker(page: Page, unit_chars: int) -> 
         assert len(unit) <= max([unit_chars, *map(len, markers)])
         if len(unit) > unit_chars:
             assert unit == markers[0]
-    # No cut without need: two neighbours on one line would not have fitted one unit.
-    for left, right in pairwise(units):
+
+
+@given(st.text("ab \n", max_size=80), st.integers(1, 20))
+def test_text_is_not_cut_without_need(text: str, unit_chars: int) -> None:
+    for left, right in pairwise(_texts(Page("T", "d", "", text), unit_chars)):
         assert left.endswith("\n") or len(left + right) > unit_chars
 
 
@@ -446,6 +449,13 @@ def test_a_quote_checks_against_its_page() -> None:
     assert not replace(quote, start=quote.start + 1).stands_on(CROWS)
     assert not quote.stands_on(replace(CROWS, text="Some " + CROWS.text))
     assert quote.stands_on(replace(CROWS, text=CROWS.text + " More."))
+
+
+def test_only_the_first_heavy_line_of_a_quote_abbreviates() -> None:
+    page = Page("T", "d", "", "from a to b━c and on")  # the page's own ━ is a look-alike by now
+    span = page.find_quote("a━b━c")
+    assert span is not None
+    assert page.plain[slice(*span)] == "a to b─c"
 
 
 # ---- size
