@@ -1,0 +1,34 @@
+"""What all tests share: settings of JAX, read when a test first imports it, and skipping of what needs it where it is not
+installed. Nothing here imports JAX: most tests run without."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+# Parts whose tests need the extra `train`.
+TRAIN_PARTS = {"models", "sampling", "training", "algorithms", "rollout", "datasets", "evaluation"}
+HAS_TRAIN = importlib.util.find_spec("jax") is not None and importlib.util.find_spec("flax") is not None
+
+# Eight devices on any machine, and no silent broadcasting between arrays of different ranks.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+
+
+class _NeedsTrain(pytest.Module):
+    """A test file that is not imported, and says why."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        pytest.skip("needs the extra train: pip install 'webgpt_jax[train]'", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Test files of parts that train are skipped where JAX is not installed."""
+    part = module_path.relative_to(Path(__file__).parent).parts[0]
+    return None if HAS_TRAIN or part not in TRAIN_PARTS else _NeedsTrain.from_parent(parent, path=module_path)

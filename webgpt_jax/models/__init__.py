@@ -1,0 +1,28 @@
+"""The transformer that everything in this project learns with and speaks through. Takes JAX and Flax with it."""
+
+from webgpt_jax.models.activations import ActivationSharding, Unsharded
+from webgpt_jax.models.config import ConfigError, RotaryScaling, TransformerConfig
+from webgpt_jax.models.parameters import (
+    Params,
+    initial_parameters,
+    logical_axes,
+    parameter_specs,
+    parameters,
+)
+from webgpt_jax.models.transformer import Transformer, forward, unembed
+
+__all__ = [
+    "ActivationSharding",
+    "ConfigError",
+    "Params",
+    "RotaryScaling",
+    "Transformer",
+    "TransformerConfig",
+    "Unsharded",
+    "forward",
+    "initial_parameters",
+    "logical_axes",
+    "parameter_specs",
+    "parameters",
+    "unembed",
+]
