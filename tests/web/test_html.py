@@ -181,6 +181,11 @@ def test_giant_link_text_and_alt_are_cut() -> None:
     assert len(page.text) < MAX_LINK_TEXT + MAX_ALT + 40
 
 
+def test_image_in_a_link_keeps_its_bracket() -> None:
+    page = page_of(f"<a href=/x><img alt='{'alt ' * 100}'></a>")
+    assert page.links[0].text == f"[Image: {'alt ' * 37}a…]"
+
+
 def test_list_indent_is_capped() -> None:
     assert text_of("<ul><li>" * 90 + "deep") == "      * deep"
     assert len(text_of("<ul><li>x" * 90)) < 90 * 10

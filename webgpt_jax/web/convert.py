@@ -107,7 +107,8 @@ def _media_type(body: bytes, content_type: str | None) -> str:
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return "application/pdf"
     for signature, media_type in _SIGNATURES:
-        if body.startswith(signature):
+        # Text may begin with the letters of some of them, but holds no NUL.
+        if body.startswith(signature) and (b"\0" in body[:_SNIFFED] or not signature.isascii()):
             return declared if declared.partition("/")[0] in ("image", "audio", "video") else media_type
     if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
         return "image/webp"

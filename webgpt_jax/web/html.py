@@ -39,6 +39,7 @@ from webgpt_jax.web.hidden import is_hidden
 MAX_TEXT = 1_000_000  # characters of a page's text, more or less; what follows is cut off
 CUT = "[The page is longer; the rest of it is not shown.]"
 MAX_ALT = 500  # characters of an image's alternative text
+MAX_ALT_IN_LINK = 150  # so that it fits a link's text with its brackets
 
 _MAX_LIST_INDENT = 4  # levels; a deeper list is indented no further
 _MAX_QUOTE_MARKS = 3
@@ -92,7 +93,7 @@ def _script(tag: str, element: etree._Element) -> str:
 
 
 def _address(base: str, href: str) -> str:
-    """The absolute URL of a link as a browser would spell it: with scheme and host in small letters, and with a path."""
+    """The absolute URL of a link as browsers spell it: scheme and host in small letters, and a path."""
     if _PLAIN_URL.fullmatch(href):
         return href
     url = resolve(base, href)
@@ -305,7 +306,10 @@ class _Renderer:
     def image(self, element: etree._Element) -> None:
         if any(_TINY.match(element.get(side, "")) for side in ("width", "height")):
             return  # a tracking pixel
-        alt = clean_line(element.get("alt", "")[: 2 * MAX_ALT])[:MAX_ALT]
+        limit = MAX_ALT_IN_LINK if self.in_link else MAX_ALT
+        alt = clean_line(element.get("alt", "")[: 2 * MAX_ALT])
+        if len(alt) > limit:
+            alt = alt[: limit - 1].rstrip() + "…"
         self.write(f"[Image: {alt}]" if alt else "[Image]")
 
     def frame(self, element: etree._Element) -> None:
