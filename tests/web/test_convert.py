@@ -187,6 +187,8 @@ def test_other_types_say_which(body: bytes, content_type: str | None, named: str
         (b"<html><body></body></html>", "text/html"),
         (b"<script>app()</script><noscript>Enable JavaScript</noscript>", "text/html"),
         (b"<!-- -->", "text/html"),
+        ("<p>\u200b\u2060</p>".encode(), "text/html; charset=utf-8"),
+        ("\u200b\u2060".encode(), "text/plain; charset=utf-8"),
         (b"<p hidden>secret</p>", "text/html"),
     ],
 )

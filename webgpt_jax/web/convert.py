@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from webgpt_jax.env.page import Page, PageWriter
 from webgpt_jax.env.protocol import WebError
+from webgpt_jax.env.text import clean
 from webgpt_jax.env.urls import host_of
 from webgpt_jax.web import readability
 from webgpt_jax.web.decode import decode
@@ -125,7 +126,7 @@ def _media_type(body: bytes, content_type: str | None) -> str:
 
 def _text_page(text: str, url: str) -> Page:
     text = text.strip("\r\n").rstrip()
-    if not text.strip():
+    if not clean(text).strip():
         raise WebError("no_text", "This page is empty.")
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}\n\n{CUT}"
@@ -175,4 +176,4 @@ def _render(html: str, base: str, url: str) -> tuple[PageWriter, str] | None:
         return None
     writer = PageWriter(url)
     text = render(root, base, writer)
-    return (writer, text) if text else None
+    return (writer, text) if clean(text).strip() else None
