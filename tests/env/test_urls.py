@@ -39,7 +39,6 @@ from webgpt_jax.env.urls import host_of, in_domain, resolve
         ("http://127.0.0.1:8000/x", "127.0.0.1"),
         ("http://[::1]/", "::1"),
         ("http://[2001:DB8::1]:8080/", "2001:db8::1"),
-        ("http://exa【mple.org/", "xn--example-gs3f.org"),
         ("http://localhost/", "localhost"),
         ("  http://example.org/", "example.org"),
         ("http://exa\tmple.org/", "example.org"),
@@ -88,6 +87,7 @@ def test_host(url: str, host: str) -> None:
         "http://-example.org/",
         "http://example.org-/",
         "http://exa<mple.org/",
+        "http://exa【mple.org/",
         "http://exa(mple).org/",
         "http://example.org\u202e/",
         "http://\ud800.org/",
@@ -102,6 +102,11 @@ def test_host(url: str, host: str) -> None:
 )
 def test_no_host(url: str) -> None:
     assert host_of(url) == ""
+
+
+def test_names_are_spelt_as_they_are_looked_up() -> None:
+    # UTS 46 without its transitional mapping, as browsers and aiohttp have it: not fass.de.
+    assert host_of("http://faß.de/") == "xn--fa-hia.de"
 
 
 def test_the_longest_names() -> None:

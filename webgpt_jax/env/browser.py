@@ -27,7 +27,7 @@ from webgpt_jax.env.commands import (
 )
 from webgpt_jax.env.filters import is_blocked, overlaps, without_blocked_links
 from webgpt_jax.env.observation import check_limit, unit_above, unit_below
-from webgpt_jax.env.page import Page, PageWriter, Quote, error_page
+from webgpt_jax.env.page import MAX_TITLE, Page, PageWriter, Quote, cut_line, error_page
 from webgpt_jax.env.protocol import SearchResult, Web, WebError
 from webgpt_jax.env.state import EMPTY_PAGE, BrowserConfig, BrowserState, EpisodeEnd, Place
 from webgpt_jax.env.text import clean, clean_line, word_string
@@ -188,7 +188,7 @@ def _is_shown(state: BrowserState, result: SearchResult) -> bool:
 
 
 def _note(state: BrowserState, past_action: str) -> BrowserState:
-    return replace(state, past_actions=(*state.past_actions, clean_line(past_action)))
+    return replace(state, past_actions=(*state.past_actions, cut_line(past_action, MAX_TITLE)))
 
 
 def _visit(state: BrowserState, page: Page, past_action: str) -> BrowserState:
@@ -218,7 +218,8 @@ def _quote(state: BrowserState, text: str) -> BrowserState:
     span = None if page.error is not None else page.find_quote(text)  # an error page's text is ours: no reference
     if span is None:
         return state
-    room = config.reference_limit - sum(config.length(quote.text) for quote in state.quotes)
+    taken = sum(config.length(quote.heading) + config.length(quote.text) for quote in state.quotes)
+    room = config.reference_limit - taken - config.length(page.heading)
     whole = page.plain[slice(*span)]
     kept = _fitting(whole, room, config)
     quote = Quote(kept, page.title, page.domain, page.url, span[0], span[0] + len(kept))

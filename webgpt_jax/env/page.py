@@ -33,7 +33,8 @@ def strip_markers(text: str) -> str:
     return LINK_MARKER.sub(r"\2", text)
 
 
-def _cut_line(text: str, most: int) -> str:
+def cut_line(text: str, most: int) -> str:
+    """`clean_line`, cut to so many characters."""
     text = clean_line(text)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
@@ -53,7 +54,7 @@ class Link:
     domain: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _cut_line(self.text, MAX_LINK_TEXT))
+        object.__setattr__(self, "text", cut_line(self.text, MAX_LINK_TEXT))
         object.__setattr__(self, "domain", _clean_domain(self.domain))
 
     def marker(self, page_domain: str) -> str:
@@ -96,7 +97,7 @@ class Page:
                 end = found.end()
         pieces.append(clean(self.text[end:]))
         for name, value in (
-            ("title", _cut_line(self.title, MAX_TITLE)),
+            ("title", cut_line(self.title, MAX_TITLE)),
             ("domain", domain),
             ("text", "".join(pieces)),
             ("links", links),
@@ -204,9 +205,9 @@ class Page:
         """The place in the plain text of the next occurrence of `text` at or after `cursor`, wrapping round once.
 
         Case is ignored, and any white space in `text` stands for any white space of the page, so that a phrase is
-        found across line ends and links.
+        found across line ends and links. Link markup in `text` is stripped as the page's is.
         """
-        wanted = _Folded(clean(text).strip(), squeeze=False).folded
+        wanted = _Folded(clean(strip_markers(text)).strip(), squeeze=False).folded
         if not wanted:
             return None
         page = self._spaced
@@ -219,9 +220,9 @@ class Page:
         """The span in the plain text that a quote means: the first place where `text` stands, or, for
         `<start>━<end>`, from the first place where the start stands to the end of the nearest end after it.
 
-        Case and white space are ignored. None where it does not stand on the page.
+        Case and white space are ignored, link markup is stripped. None where it does not stand on the page.
         """
-        start, mark, end = text.partition("━")
+        start, mark, end = strip_markers(text).partition("━")
         wanted = [_Folded(clean(part), squeeze=True).folded for part in ((start, end) if mark else (start,))]
         if not all(wanted):
             return None
@@ -283,7 +284,7 @@ class Quote:
     def __post_init__(self) -> None:
         for name, value in (
             ("text", clean(self.text)),
-            ("title", _cut_line(self.title, MAX_TITLE)),
+            ("title", cut_line(self.title, MAX_TITLE)),
             ("domain", _clean_domain(self.domain)),
         ):
             object.__setattr__(self, name, value)

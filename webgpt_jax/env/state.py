@@ -35,7 +35,7 @@ class BrowserConfig:
     max_actions: int = 100  # the paper's limit at evaluation; RL draws one an episode, see Browser.reset
     count_tokens: Callable[[str], int] | None = None  # the length of a text in the policy's tokens
     max_observation_tokens: int | None = None  # no observation is longer; None: 1,792 tokens or 8,000 characters
-    max_reference_tokens: int | None = None  # all quotes together; None: 1,024 tokens or 4,000 characters
+    max_reference_tokens: int | None = None  # all quotes with their headings; None: 1,024 tokens or 4,000 characters
     window_chars: int = 3000  # characters of the page shown at once, and one step of scrolling
     blocked_domains: tuple[str, ...] = BLOCKED_DOMAINS  # results and links to these are removed; () is off
     censor_overlap: bool = True  # hide pages that share ten words in a row with the question or reference answer

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urljoin, urlsplit
 
+import idna
+
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\Z")
 _STRIPPED = "".join(chr(code) for code in range(0x21))  # C0 controls and the blank, as browsers strip them
 _REMOVED = re.compile(r"[\t\n\r]")
 _IPV6 = re.compile(r"[0-9a-f:.]+\Z")
+_MAX_LABEL = 63  # characters between two dots of a name
 _MAX_HOST = 253  # characters of a name in the DNS; a longer one would only fill the page it is shown on
 
 
@@ -34,11 +37,16 @@ def host_of(url: str) -> str:
     if ":" in host:  # an IPv6 literal; urlsplit has taken the brackets off
         return host if _IPV6.match(host) else ""
     try:
-        # The codec applies nameprep, which folds case and full-width forms, and knows the ideographic full stops.
-        host = unquote(host, errors="strict").encode("idna").decode("ascii").lower().rstrip(".")
-    except UnicodeError:  # a label that is empty or too long, bytes that are no UTF-8
+        host = unquote(host, errors="strict")
+        if not host.isascii():
+            # UTS 46 folds case and full-width forms and knows the ideographic full stops, as browsers and aiohttp do.
+            host = idna.encode(host, uts46=True).decode("ascii")
+    except UnicodeError:  # what is no name, bytes that are no UTF-8
         return ""
-    return host if len(host) <= _MAX_HOST and _HOST.match(host) and ".." not in host else ""
+    host = host.lower().removesuffix(".")
+    if len(host) > _MAX_HOST or not all(0 < len(label) <= _MAX_LABEL for label in host.split(".")):
+        return ""
+    return host if _HOST.match(host) else ""
 
 
 def resolve(base: str, href: str) -> str:
