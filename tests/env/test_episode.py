@@ -96,7 +96,7 @@ def test_question_to_cited_answer() -> None:
 )
 def test_only_an_ending_with_references_is_answered(actions: list[str], end: EpisodeEnd, answered: bool) -> None:
     policy = ScriptedPolicy([*actions, "The answer."])
-    limit = 66 if end is EpisodeEnd.REFERENCE_LIMIT else 300
+    limit = len("Crows (birds.test)") + (30 if end is EpisodeEnd.REFERENCE_LIMIT else 43)
     browser = Browser(_web(), BrowserConfig(max_reference_tokens=limit))
     episode = run(run_episode(browser, policy, QUESTION, max_actions=6))
     assert episode.end is end
