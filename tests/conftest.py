@@ -1,5 +1,5 @@
-"""What all tests share: settings of JAX, read when a test first imports it, and skipping of what needs it where it is not
-installed. Nothing here imports JAX: most tests run without."""
+"""What all tests share: settings of JAX, read when a test first imports it, and the skipping of what needs it where it
+is not installed. Nothing here imports JAX: most tests run without."""
 
 from __future__ import annotations
 

@@ -288,9 +288,9 @@ def project_qkv(
 
 
 def project_out(config: TransformerConfig, params: Params, mixed: jax.Array) -> jax.Array:
-    """[..., K, G, H] -> [..., D]."""
-    heads = mixed.reshape(*mixed.shape[:-3], config.num_heads, config.head_dim)
-    out = jnp.einsum("...nh,nhd->...d", heads, params["out"].astype(config.dtype))
+    """[..., K, G, H] -> [..., D], as one flat product: XLA transposes, and so copies, weights summed over two axes."""
+    heads = mixed.reshape(*mixed.shape[:-3], config.num_heads * config.head_dim)
+    out = heads @ params["out"].reshape(config.num_heads * config.head_dim, config.embed_dim).astype(config.dtype)
     return add_bias(out, params["out_bias"]) if config.out_bias else out
 
 
