@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from webgpt_jax.web import readability
+from webgpt_jax.web.markup import parse
 from webgpt_jax.web.readability import Extractor, go_extractor, lxml_extractor
 
 BASE = "http://site.test/dir/page.html"
@@ -49,6 +50,27 @@ def test_hidden_content_is_dropped(make: Callable[[], Extractor]) -> None:
     content = make()(html, BASE).html
     assert "Crows" in content
     assert not any(f">{word}<" in content for word in ("one", "two", "three"))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "crow’s",  # the few curly quotes of an English page, which look like windows-1252
+        "Кра\u0301ска",
+        "e\u0301te\u0301",  # two characters for each letter, which stay two
+        "hy\u00adphen",
+        "烏鴉はカラス",
+        "까마귀",
+        "غراب",
+        "😀",
+        "\x1b$B%+%i%9\x1b(B",  # it stays no ISO-2022
+    ],
+)
+@pytest.mark.parametrize("make", [_go, lxml_extractor])
+def test_characters_stay_as_they_are(make: Callable[[], Extractor], word: str) -> None:
+    root = parse(make()(PAGE.replace("gifts", word), BASE).html)
+    assert root is not None
+    assert "".join(root.itertext()).count(f"bring {word} to") == 8
 
 
 @pytest.mark.parametrize("error", [ImportError("no wheel"), OSError("wrong machine"), RuntimeError("no library")])
