@@ -3,7 +3,8 @@
 import pytest
 
 from webgpt_jax.env.page import MAX_LINK_TEXT, Page, PageWriter
-from webgpt_jax.web.html import CUT, MAX_ALT, MAX_TEXT, render
+from webgpt_jax.web.html import CUT, MAX_TEXT, render
+from webgpt_jax.web.images import MAX_ALT
 from webgpt_jax.web.markup import guard, parse
 
 URL = "http://site.test/dir/page.html"

@@ -176,4 +176,4 @@ def _render(html: str, base: str, url: str) -> tuple[PageWriter, str] | None:
         return None
     writer = PageWriter(url)
     text = render(root, base, writer)
-    return (writer, text) if clean(text).strip() else None
+    return (writer, text) if any(clean(line).strip() for line in text.splitlines()) else None

@@ -3,8 +3,9 @@
 The paper turns HTML into text "as html2text does". Our reading keeps what html2text puts at the head of a line (`# ` of
 headings, `* ` and `1. ` of list items, `> ` of quotations, blank lines between paragraphs) and leaves out what it puts
 inside one (`_emphasis_`, `**strong**`, backquotes, escapes such as `1986\\.`), because quotes are compared with and
-taken from this text, and lines are never wrapped. Links become markers, images `[Image: <alt text>]`, superscripts and
-subscripts `^` and `_`; a table's row is a line, its cells parted by ` | `; ruby is written 漢(かん).
+taken from this text, and lines are never wrapped. Links become markers, images `[Image: <alt text>]` (see
+`webgpt_jax.web.images`), superscripts and subscripts `^` and `_`; a table's row is a line, its cells parted by ` | `;
+ruby is written 漢(かん).
 
 Text that people do not see is left out, see `webgpt_jax.web.hidden`. The content of a closed `<details>` is kept:
 people can open it.
@@ -19,8 +20,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from webgpt_jax.env.page import PageWriter
-from webgpt_jax.env.text import clean_line
+from webgpt_jax.env.page import PageWriter, strip_markers
 from webgpt_jax.env.urls import resolve
 from webgpt_jax.web.elements import (
     BLOCKS,
@@ -35,17 +35,17 @@ from webgpt_jax.web.elements import (
     VERBATIM,
 )
 from webgpt_jax.web.hidden import is_hidden
+from webgpt_jax.web.images import MAX_ALT, MAX_ALT_IN_LINK, Images
 
 MAX_TEXT = 1_000_000  # characters of a page's text, more or less; what follows is cut off
 CUT = "[The page is longer; the rest of it is not shown.]"
-MAX_ALT = 500  # characters of an image's alternative text
-MAX_ALT_IN_LINK = 150  # so that it fits a link's text with its brackets
 
 _MAX_LIST_INDENT = 4  # levels; a deeper list is indented no further
 _MAX_QUOTE_MARKS = 3
 _BUSY_CELL = 3  # a cell with more line-breaking elements than this is laid out in lines of its own
+_BEFORE = 1000  # characters of each piece of text before an image that is compared with its alternative text
+_PIECES_BEFORE = 8
 
-_TINY = re.compile(r"\s*[01](?:px)?\s*\Z")
 _PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+/[!-~]*")
 _AUTHORITY = re.compile(r"(https?)(://(?:[^/?#]*@)?)([^/?#]*)/?", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*(-?\d{1,9})")
@@ -123,6 +123,7 @@ class _Renderer:
         self.base = base
         self.writer = writer
         self.busy_rows = busy_rows
+        self.images = Images()
         self.lines: list[str] = []
         self.line: list[str] = []  # the pieces of the line being written
         self.prefix = ""  # what that line begins with
@@ -304,13 +305,13 @@ class _Renderer:
             self.block(1)
 
     def image(self, element: etree._Element) -> None:
-        if any(_TINY.match(element.get(side, "")) for side in ("width", "height")):
-            return  # a tracking pixel
-        limit = MAX_ALT_IN_LINK if self.in_link else MAX_ALT
-        alt = clean_line(element.get("alt", "")[: 2 * MAX_ALT])
-        if len(alt) > limit:
-            alt = alt[: limit - 1].rstrip() + "…"
-        self.write(f"[Image: {alt}]" if alt else "[Image]")
+        start = (self.starts[-1] or 0) if self.starts else 0
+        before = "".join(piece[-_BEFORE:] for piece in self.line[max(start, len(self.line) - _PIECES_BEFORE) :])
+        if not before.strip() and not self.inline:
+            before = next((line[-_BEFORE:] for line in self.lines[:-3:-1] if line), "")
+        text = self.images.text(element, strip_markers(before), MAX_ALT_IN_LINK if self.in_link else MAX_ALT)
+        if text:
+            self.write(text)
 
     def frame(self, element: etree._Element) -> None:
         source = element.get("src", "")

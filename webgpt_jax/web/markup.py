@@ -58,7 +58,8 @@ def guard(html: str) -> str:
         raise WebError("too_complex", f"This page is too complex to be shown: it has more than {MAX_TAGS:,} tags.")
     limit = min(MAX_DEPTH, MAX_WALKS // max(tags, 1))
     if depth <= limit and tags * formatting <= MAX_REOPENED:
-        return _without(html, [content for _, content, _, _ in tokens if _is_long_script(content)])
+        scripts = [content for _, content, _, _ in tokens if len(content) >= LONG_SCRIPT]
+        return _without(html, [script for script in scripts if not _is_json(script)])
     return "".join(_flattened(html, limit))
 
 
@@ -84,9 +85,9 @@ def title_of(html: str) -> str:
     return clean_line(unescape(found[1])) if found else ""
 
 
-def _is_long_script(content: str) -> bool:
-    # JSON is kept: Readability takes titles from it.
-    return len(content) >= LONG_SCRIPT and not content.lstrip().startswith(("{", "["))
+def _is_json(content: str) -> bool:
+    # It is kept: Readability takes titles from it.
+    return content.lstrip().startswith(("{", "["))
 
 
 def _without(html: str, parts: list[str]) -> str:
