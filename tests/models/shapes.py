@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
-from webgpt_jax.models import Params, RotaryScaling, TransformerConfig, initial_parameters
+from webgpt_jax.models import Params, RotaryScaling, TransformerConfig, parameter_specs
+from webgpt_jax.models.parameters import Head, ParameterSpec, map_tree
 
 # GPT-2's kind. `mlp_dim`, heads and width share no number, so that swapped axes cannot pass.
 LEARNED = TransformerConfig(
-    vocab_size=29, num_layers=3, embed_dim=20, num_heads=4, head_dim=6, mlp_dim=28, max_length=24, init_std=0.2
+    vocab_size=29, num_layers=2, embed_dim=20, num_heads=4, head_dim=6, mlp_dim=28, max_length=24, init_std=0.2
 )
 # Llama's kind.
 ROTARY = replace(
@@ -75,11 +75,12 @@ OPTIONS: dict[str, TransformerConfig] = {
 }
 
 
-def random_parameters(config: TransformerConfig, seed: int = 0) -> Params:
+def random_parameters(config: TransformerConfig, seed: int = 0, head: Head = "logits") -> Params:
     """Parameters with noise on all of them: biases that are not 0 and scales that are not 1."""
     generator = np.random.default_rng(seed)
 
-    def noisy(array: jax.Array) -> Any:
-        return (np.asarray(array) + 0.2 * generator.standard_normal(array.shape)).astype(np.float32)
+    def noisy(spec: ParameterSpec) -> Any:
+        noise = np.hypot(spec.std, 0.2) * generator.standard_normal(spec.shape)
+        return (spec.mean + noise).astype(np.float32)
 
-    return jax.tree.map(noisy, initial_parameters(config, jax.random.key(seed)))
+    return map_tree(noisy, parameter_specs(config, head))

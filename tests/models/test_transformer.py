@@ -121,7 +121,7 @@ def test_grouped_heads_are_repeated_heads() -> None:
     grouped = random_parameters(ROTARY)
     repeated = jax.tree.map(np.copy, grouped)
     qkv = grouped["blocks"]["attention"]["qkv"]  # [L, D, K, G + 2, H]
-    queries = qkv[:, :, :, :2].reshape(3, 20, 4, 1, 6)
+    queries = qkv[:, :, :, :2].reshape(2, 20, 4, 1, 6)
     keys_values = np.repeat(qkv[:, :, :, 2:], 2, axis=2)
     repeated["blocks"]["attention"]["qkv"] = np.concatenate([queries, keys_values], axis=3)
     tokens = jnp.array([TOKENS])
@@ -182,8 +182,8 @@ def test_first_values_are_those_of_gpt2() -> None:
     blocks = params["blocks"]
     for array in (params["embedding"], blocks["attention"]["qkv"], blocks["mlp"]["up"]):
         np.testing.assert_allclose(np.std(array), 0.02, rtol=0.05)
-    for array in (blocks["attention"]["out"], blocks["mlp"]["down"]):  # 2 x 3 layers end on the residual stream
-        np.testing.assert_allclose(np.std(array), 0.02 / np.sqrt(6), rtol=0.05)
+    for array in (blocks["attention"]["out"], blocks["mlp"]["down"]):  # 2 branches a layer
+        np.testing.assert_allclose(np.std(array), 0.02 / np.sqrt(4), rtol=0.05)
     assert (blocks["mlp_norm"]["scale"] == 1).all()
     assert (blocks["mlp"]["up_bias"] == 0).all()
     assert not np.array_equal(blocks["mlp"]["up"][0], blocks["mlp"]["up"][1])

@@ -3,6 +3,8 @@
 from webgpt_jax.models.activations import ActivationSharding, Unsharded
 from webgpt_jax.models.cache import Cache, create_cache, decode_step, fork, prefill, resize, unstack
 from webgpt_jax.models.config import ConfigError, RotaryScaling, TransformerConfig
+from webgpt_jax.models.heads import ScalarTransformer, last_real, scalar_from
+from webgpt_jax.models.layers import unembed
 from webgpt_jax.models.parameters import (
     Params,
     initial_parameters,
@@ -10,15 +12,20 @@ from webgpt_jax.models.parameters import (
     parameter_specs,
     parameters,
 )
-from webgpt_jax.models.transformer import Transformer, forward, unembed
+from webgpt_jax.models.presets import PRESETS, Preset, preset
+from webgpt_jax.models.transformer import Transformer, TransformerBase, forward
 
 __all__ = [
+    "PRESETS",
     "ActivationSharding",
     "Cache",
     "ConfigError",
     "Params",
+    "Preset",
     "RotaryScaling",
+    "ScalarTransformer",
     "Transformer",
+    "TransformerBase",
     "TransformerConfig",
     "Unsharded",
     "create_cache",
@@ -26,11 +33,14 @@ __all__ = [
     "fork",
     "forward",
     "initial_parameters",
+    "last_real",
     "logical_axes",
     "parameter_specs",
     "parameters",
     "prefill",
+    "preset",
     "resize",
+    "scalar_from",
     "unembed",
     "unstack",
 ]

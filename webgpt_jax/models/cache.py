@@ -27,9 +27,9 @@ import jax.numpy as jnp
 from webgpt_jax.models.activations import UNSHARDED
 from webgpt_jax.models.attention import MASKED, attention_scale, causal_mask
 from webgpt_jax.models.config import TransformerConfig
+from webgpt_jax.models.layers import embed, mlp, norm, project_out, project_qkv, residual, unembed
 from webgpt_jax.models.parameters import Axes, Params
 from webgpt_jax.models.rotary import rotary_angles
-from webgpt_jax.models.transformer import embed, mlp, norm, project_out, project_qkv, residual, unembed
 
 # For `jax.jit(..., compiler_options=COMPILER_OPTIONS)` of programs that update a cache; no effect but on the CPU.
 COMPILER_OPTIONS: Mapping[str, bool] = {"xla_cpu_copy_insertion_use_region_analysis": True}
@@ -84,7 +84,7 @@ def resize(cache: Cache, length: int) -> Cache:
 
 
 def fork(cache: Cache, sources: jax.Array, targets: jax.Array) -> Cache:
-    """Copies slots `sources` [C] into slots `targets` [C]: all are read before any is written. A target outside: none."""
+    """Copies slots `sources` [C] into slots `targets` [C], all read before any is written. A target outside: none."""
 
     def copied(array: jax.Array) -> jax.Array:
         return array.at[targets].set(array[sources], mode="drop")
