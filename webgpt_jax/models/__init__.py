@@ -3,6 +3,7 @@
 from webgpt_jax.models.activations import ActivationSharding, Unsharded
 from webgpt_jax.models.cache import Cache, create_cache, decode_step, fork, prefill, resize, unstack
 from webgpt_jax.models.config import ConfigError, RotaryScaling, TransformerConfig
+from webgpt_jax.models.export import save_pretrained
 from webgpt_jax.models.heads import ScalarTransformer, last_real, scalar_from
 from webgpt_jax.models.layers import unembed
 from webgpt_jax.models.parameters import (
@@ -13,6 +14,9 @@ from webgpt_jax.models.parameters import (
     parameters,
 )
 from webgpt_jax.models.presets import PRESETS, Preset, preset
+from webgpt_jax.models.pretrained import load_pretrained, smollm2_path
+from webgpt_jax.models.tensors import PretrainedError
+from webgpt_jax.models.tokenizer import Tokenizer, gpt2_tokenizer
 from webgpt_jax.models.transformer import Transformer, TransformerBase, forward
 
 __all__ = [
@@ -22,8 +26,10 @@ __all__ = [
     "ConfigError",
     "Params",
     "Preset",
+    "PretrainedError",
     "RotaryScaling",
     "ScalarTransformer",
+    "Tokenizer",
     "Transformer",
     "TransformerBase",
     "TransformerConfig",
@@ -32,15 +38,19 @@ __all__ = [
     "decode_step",
     "fork",
     "forward",
+    "gpt2_tokenizer",
     "initial_parameters",
     "last_real",
+    "load_pretrained",
     "logical_axes",
     "parameter_specs",
     "parameters",
     "prefill",
     "preset",
     "resize",
+    "save_pretrained",
     "scalar_from",
+    "smollm2_path",
     "unembed",
     "unstack",
 ]
