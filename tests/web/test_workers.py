@@ -263,7 +263,7 @@ def test_no_secret_is_in_a_workers_environment(monkeypatch: pytest.MonkeyPatch) 
     names = convert("", function="environment").text.split("\n")
     assert "BRAVE_API_KEY" not in names
     allowed = {"PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR"}
-    ours = {"PYTHONPATH", "PYTHONUTF8", "GOMAXPROCS"}
+    ours = {"PYTHONPATH", "PYTHONUTF8", "GOMAXPROCS", "GOGC"}
     assert set(names) <= allowed | ours | {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"}
 
 
