@@ -50,6 +50,14 @@ def test_whole_page_where_the_main_block_is_tiny() -> None:
     assert "item 299" in page.text
 
 
+def test_brief_news_are_not_drowned_in_a_long_menu() -> None:
+    news = "A man of 57 was arrested on Wednesday night after he had stabbed a doctor at a clinic in Berlin, they say. "
+    menu = "".join(f"<li><a href=/{n}>Section {n} of the paper</a></li>" for n in range(300))
+    page = html(f"<div class=menu><ul>{menu}</ul></div><div class=article><p>{news * 2}</p><p>{news}</p></div>")
+    assert page.text.count("A man of 57") == 3
+    assert "Section 7" not in page.text
+
+
 def test_short_page_is_shown() -> None:
     assert html("<p>hello</p>").text == "hello"
 

@@ -73,6 +73,26 @@ def test_characters_stay_as_they_are(make: Callable[[], Extractor], word: str) -
     assert "".join(root.itertext()).count(f"bring {word} to") == 8
 
 
+@pytest.mark.parametrize("date", ["Nov 19 2019 03:05:46 GMT+0000", "yesterday", "2019-13-45", ""])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        '<meta property="article:published_time" content="DATE">',
+        '<meta content="DATE" name="article:modified_time">',
+        '<meta name="parsely-pub-date" content="DATE">',
+        '<meta name="dcterms.created" content="DATE"><meta name="dcterms.modified" content="DATE">',
+        '<script type="application/ld+json">{"@context": "https://schema.org", "@type": "NewsArticle",'
+        ' "headline": "Gifts from crows", "description": "<b>Crows</b>", "datePublished": "DATE",'
+        ' "dateModified": "DATE"}</script>',
+    ],
+)
+def test_dates_in_any_form_cost_no_content(metadata: str, date: str) -> None:
+    article = _go()(PAGE.replace("</head>", metadata.replace("DATE", date) + "</head>"), BASE)
+    assert article.title == "Gifts from crows"
+    assert article.html.count("Crows are clever birds") == 8
+    assert "Home" not in article.html
+
+
 @pytest.mark.parametrize("error", [ImportError("no wheel"), OSError("wrong machine"), RuntimeError("no library")])
 def test_fallback_where_the_library_cannot_be_loaded(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot_load() -> Extractor:

@@ -22,8 +22,8 @@ from webgpt_jax.web.html import CUT, MAX_TEXT, render
 from webgpt_jax.web.markup import base_url, guard, parse, title_of
 
 # Readability's block is passed over for the whole page when it is shorter than this and than this share of the page:
-# it is then a cookie notice rather than the main content.
-SMALL_BLOCK = 500
+# it is then a cookie notice rather than the main content. The briefest news are longer.
+SMALL_BLOCK = 250
 SMALL_SHARE = 0.1
 
 _XHTML = "application/xhtml+xml"
