@@ -184,8 +184,10 @@ class Scheduler:
             slot.rows += 1
         if (positions == self._length).all():
             return None
-        self._count(decode_steps=1)
-        return _Step(*self._programs.decode(tokens, positions, self._current_settings(), mask), sampling)
+        began = time.perf_counter()
+        step = _Step(*self._programs.decode(tokens, positions, self._current_settings(), mask), sampling)
+        self._count_decoding(began, decode_steps=1)
+        return step
 
     @staticmethod
     def _needs_step(slot: Slot, request: Request) -> bool:
@@ -231,9 +233,7 @@ class Scheduler:
         began = time.perf_counter()
         tokens, logprobs = np.asarray(step.tokens), np.asarray(step.logprobs)
         wanted = [(slot, request) for slot, request in step.sampling if slot.request is request]
-        with self._lock:
-            self._decode_seconds += time.perf_counter() - began
-        self._count(decode_tokens=len(wanted))
+        self._count_decoding(began, decode_tokens=len(wanted))
         for slot, request in wanted:
             self._append(slot, request, int(tokens[slot.index]), float(logprobs[slot.index]))
 
@@ -267,6 +267,11 @@ class Scheduler:
 
     def _count(self, **changes: int) -> None:
         with self._lock:
+            self._counts.update(changes)
+
+    def _count_decoding(self, began: float, **changes: int) -> None:
+        with self._lock:
+            self._decode_seconds += time.perf_counter() - began
             self._counts.update(changes)
 
     def _count_time(self) -> None:
