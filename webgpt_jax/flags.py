@@ -54,6 +54,10 @@ def parse(settings: type[T], arguments: Sequence[str]) -> tuple[T, list[str]]:
     values.set_gnu_getopt(True)
     for entry, kind in _options(settings):
         _DEFINE[kind](entry.name, entry.default, entry.metadata["help"], flag_values=values)
+    for argument in arguments[: arguments.index("--")] if "--" in arguments else arguments:
+        # Of absl's own flags: the one reads files as arguments, the other lets misspelt flags pass.
+        if argument.startswith("-") and argument.lstrip("-").partition("=")[0] in ("flagfile", "undefok"):
+            raise UsageError(f"Unknown command line flag {argument!r}")
     try:
         rest = values(["webgpt", *arguments])
     except flags.Error as error:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from webgpt_jax.cli.episodes import EpisodeFile
 from webgpt_jax.cli.main import main
 from webgpt_jax.env import EpisodeEnd, read_episodes
+from webgpt_jax.web.recording import Recording
 
 PAGES = {
     "mongolia.html": "<title>Mongolia</title><h1>Mongolia</h1><p>Mongolia lies between Russia and China.</p>"
@@ -96,11 +102,10 @@ def test_what_an_output_file_holds_is_not_asked_again(home: Path, capsys: pytest
 def test_a_recording_replays_to_the_same_episode(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording = home / "run.webrec"
     assert ask(home, "--json", f"--record={recording}", "What is the capital of Mongolia?") == 0
-    recorded = json.loads(capsys.readouterr().out)
+    recorded = capsys.readouterr().out
     assert main(["ask", "--json", f"--web=replay:{recording}", "What is the capital of Mongolia?"]) == 0
-    replayed = json.loads(capsys.readouterr().out)
-    assert recorded.pop("info") != replayed.pop("info")
-    assert recorded == replayed
+    assert capsys.readouterr().out == recorded  # byte for byte
+    assert json.loads(recorded)["info"]["web"] == "recording:run.webrec"
     assert main(["ask", f"--web=replay:{recording}", "Why do crows bring gifts?"]) == 1
     assert "holds no answer" in capsys.readouterr().out
     assert main(["recording", str(recording), f"--warc={home / 'run.warc.gz'}"]) == 0
@@ -119,6 +124,7 @@ def test_a_recording_replays_to_the_same_episode(home: Path, capsys: pytest.Capt
         (["--web=live:searxng", "why?"], "SEARXNG_URL"),
         (["--file=/no/such/file"], "/no/such/file"),
         (["--output=/dev/null/x.jsonl", "why?"], "/dev/null/x.jsonl"),
+        (["--output=/dev/null", "why?"], "/dev/null is no ordinary file"),
     ],
 )
 def test_what_is_missing_is_one_line_and_status_1(
@@ -139,6 +145,91 @@ def test_a_file_that_holds_no_episodes_is_not_written_to(home: Path, capsys: pyt
     assert ask(home, f"--output={output}", "What is Mongolia?") == 1
     assert f"{output}, line 1" in capsys.readouterr().err
     assert output.read_text(encoding="utf-8") == "dear diary\n"
+
+
+@pytest.mark.parametrize("text", ["my only line", "{}\nlast line", '{"format":"webgpt-comparison-1"'])
+def test_a_last_line_that_is_not_ours_is_not_taken_for_one_cut_short(
+    home: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = home / "notes.jsonl"
+    output.write_text(text, encoding="utf-8")
+    assert ask(home, f"--output={output}", "What is Mongolia?") == 1
+    assert str(output) in capsys.readouterr().err
+    assert output.read_text(encoding="utf-8") == text
+
+
+def test_a_failed_episode_is_asked_again(home: Path) -> None:
+    output = home / "episodes.jsonl"
+    with Recording(home / "empty.webrec"):
+        pass
+    assert main(["ask", f"--web=replay:{home / 'empty.webrec'}", f"--output={output}", "What is Mongolia?"]) == 1
+    assert ask(home, f"--output={output}", "What is Mongolia?") == 0
+    assert [episode.end for episode in read_episodes(output)] == [EpisodeEnd.FAILURE, EpisodeEnd.ANSWER]
+
+
+def test_a_search_engine_that_fails_is_named_and_is_a_failure(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARXNG_URL", "http://127.0.0.1:9/")  # the discard port: nobody listens
+    assert main(["ask", "--web=live:searxng", "--deadline=100", "What is Mongolia?"]) == 1
+    shown = capsys.readouterr().out
+    assert "No answer: The search failed." in shown
+    assert "SearXNG" in shown
+
+
+def test_a_file_is_written_by_one_run_at_a_time(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = home / "episodes.jsonl"
+    with EpisodeFile.open(str(output)):
+        assert ask(home, f"--output={output}", "What is Mongolia?") == 1
+    assert "another run is writing" in capsys.readouterr().err
+
+
+def test_a_start_that_fails_leaves_no_file(home: Path) -> None:
+    assert main(["ask", "--web=folder:/no/such/folder", "why?"]) == 1
+    assert list((home / "data").rglob("*.jsonl")) == []
+
+
+def command(
+    home: Path, *arguments: str, stdout: int | IO[str] = subprocess.PIPE, **environment: str
+) -> subprocess.Popen[str]:
+    """`webgpt ask` as a process of its own."""
+    code = "import sys; from webgpt_jax.cli.main import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "ask", f"--web=folder:{home / 'pages'}", "--quiet", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
+    process = command(home, "--concurrency=1", *(f"What is Mongolia, {number}?" for number in range(8)))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait() == 1
+
+
+def test_a_full_disk_is_one_line(home: Path) -> None:
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        process = command(home, "What is Mongolia?", stdout=full)
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "cannot write the output: No space left on device" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_terminal_without_our_characters_shows_others(home: Path) -> None:
+    process = command(home, "What is the capital of Mongolia?", PYTHONIOENCODING="ascii")
+    shown, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "\\u201c" in shown
 
 
 def test_questions_that_are_no_text(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,21 @@ def test_a_person_browses_quotes_and_answers(
     ]
 
 
+def test_an_interrupt_keeps_the_episode(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["Search crows"])
+
+    def typed(prompt: str) -> str:
+        for line in lines:
+            return line
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", typed)
+    assert browse(pages, monkeypatch, "") == 1
+    (episode,) = read_episodes(pages.parent / "episodes.jsonl")
+    assert episode.error == "interrupted before the episode ended"
+    assert len(episode.steps) == 1
+
+
 def test_input_that_ends_keeps_the_episode(
     pages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

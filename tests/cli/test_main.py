@@ -28,6 +28,8 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
     [
         (["fly"], "'fly'"),
         (["ask", "--colour=red", "why?"], "colour"),
+        (["ask", "--flagfile=/etc/passwd", "why?"], "flagfile"),
+        (["ask", "--undefok=colour", "--colour=red", "why?"], "undefok"),
         (["ask", "--concurrency=0", "why?"], "--concurrency"),
         (["ask", "--policy=oracle", "why?"], "'oracle'"),
         (["ask", "--web=gopher:x", "why?"], "gopher:x"),

@@ -172,3 +172,9 @@ def test_clean_works_character_by_character(left: str, right: str) -> None:
 )
 def test_word_string(text: str, words: str) -> None:
     assert word_string(text) == words
+
+
+def test_a_long_run_of_combining_marks_takes_no_quadratic_time() -> None:
+    # Normalising the whole of it would take minutes; the marks beyond the sixteenth say nothing.
+    marks = "\u0301" * 300_000 + "\u0316" * 300_000
+    assert word_string(f"caf\u0065{marks}") == word_string(f"caf\u0065{marks[:16]}")

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from webgpt_jax.cli import CommandError
-from webgpt_jax.cli.episodes import EpisodeFile
+from webgpt_jax.cli import CommandError, at_terminal, emit
+from webgpt_jax.cli.episodes import TO_ASK_AGAIN, EpisodeFile
 from webgpt_jax.cli.report import Progress, answer_text
-from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_name
 from webgpt_jax.env import (
     Browser,
     BrowserConfig,
     Episode,
-    EpisodeEnd,
     Policy,
     clean,
     episode_to_json,
@@ -85,8 +84,8 @@ def _questions(flags: AskFlags, arguments: Sequence[str]) -> list[str]:
                 questions = _lines(source, str(path))
         except OSError as error:
             raise CommandError(f"cannot read {path}: {error.strerror}") from None
-    elif flags.file == "-" or (not arguments and not sys.stdin.isatty()):
-        questions = _lines(sys.stdin, "standard input")
+    elif flags.file == "-" or not (arguments or at_terminal()):
+        questions = _lines(sys.stdin, "standard input") if sys.stdin else []
     else:
         questions = list(arguments)
     questions = [question for question in (clean(text).strip() for text in questions) if question]
@@ -131,16 +130,20 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
                     POLICIES[flags.policy](),
                     question,
                     deadline_s=flags.deadline,
-                    info={"policy": flags.policy, "web": flags.web},
+                    info={"policy": flags.policy, "web": web_name(flags)},
                     on_step=progress.of(question),
                 )
             episodes.write(episode)
             return episode
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(answer(question)) for question in questions]
+        tasks = [asyncio.create_task(answer(question)) for question in questions]
+        try:
             for task in tasks:
                 episode = await task
-                print(episode_to_json(episode) if flags.json else answer_text(episode), flush=True)
-                failures += episode.end in (EpisodeEnd.FAILURE, EpisodeEnd.DEADLINE)
+                emit(episode_to_json(episode) if flags.json else answer_text(episode))
+                failures += episode.end in TO_ASK_AGAIN
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     return failures

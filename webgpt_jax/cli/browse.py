@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from webgpt_jax.cli import at_terminal, emit
 from webgpt_jax.cli.episodes import EpisodeFile
 from webgpt_jax.cli.report import answer_text
-from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_name
 from webgpt_jax.env import (
     Action,
     Browser,
@@ -41,7 +42,7 @@ def usage() -> str:
         [
             'usage: webgpt browse "question"',
             "",
-            "Shows what the model would see and takes the commands it would write. Ctrl-D ends the episode unanswered.",
+            "Shows what the model would see and takes the commands it would write. Ctrl-D or Ctrl-C ends it.",
             "",
             COMMAND_HELP,
             "",
@@ -56,7 +57,7 @@ class TerminalPolicy:
     """Asks a person. A text that is no command is answered with help and does not count as an action."""
 
     async def act(self, prompt: str) -> Action:
-        print(prompt, end="" if prompt.endswith("\n") else "\n", flush=True)
+        emit(prompt.removesuffix("\n"))
         return Action(self._command() if is_observation(prompt) else self._answer())
 
     def _command(self) -> str:
@@ -82,9 +83,11 @@ def _read_line(prompt: str) -> str:
     # noticed only after the next line.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return input(prompt if sys.stdin.isatty() else "")
-    except EOFError:
+        return input(prompt if at_terminal() else "")
+    except (EOFError, RuntimeError):  # the latter where standard input is closed
         raise EpisodeError("the input ended before the episode did") from None
+    except KeyboardInterrupt:
+        raise EpisodeError("interrupted before the episode ended") from None
     except UnicodeDecodeError:
         raise EpisodeError("the input is not UTF-8 text") from None
     finally:
@@ -97,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("give one question")
     if flags.max_actions < 1:
         raise UsageError("--max_actions must be at least 1")
-    if sys.stdin.isatty():
+    if at_terminal():
         import readline  # noqa: F401  (line editing and history for input())
     with EpisodeFile.open(flags.output) as episodes:
         ended = asyncio.run(_browse(flags, rest[0], episodes))
@@ -108,7 +111,9 @@ def run(arguments: Sequence[str]) -> int:
 async def _browse(flags: BrowseFlags, question: str, episodes: EpisodeFile) -> EpisodeEnd:
     async with open_web(flags) as web:
         browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
-        episode = await run_episode(browser, TerminalPolicy(), question, info={"policy": "person", "web": flags.web})
+        episode = await run_episode(
+            browser, TerminalPolicy(), question, info={"policy": "person", "web": web_name(flags)}
+        )
     episodes.write(episode)
-    print(answer_text(episode))
+    emit(answer_text(episode))
     return episode.end

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from webgpt_jax.cli import emit
 from webgpt_jax.cli.webs import BUNDLED, build_corpus
 from webgpt_jax.flags import UsageError, describe, option, parse
 
@@ -42,5 +43,5 @@ def run(arguments: Sequence[str]) -> int:
     if rest[1] not in BUNDLED:
         raise UsageError(f"no bundled web {rest[1]!r}; there are {', '.join(BUNDLED)}")
     destination = Path(flags.destination) if flags.destination else None
-    print(build_corpus(rest[1], destination, Path(flags.source) if flags.source else None))
+    emit(build_corpus(rest[1], destination, Path(flags.source) if flags.source else None).as_posix())
     return 0

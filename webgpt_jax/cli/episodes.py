@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import time
@@ -12,7 +13,12 @@ from pathlib import Path
 from typing import TextIO
 
 from webgpt_jax.cli import CommandError
-from webgpt_jax.env import Episode, episode_to_json, read_episodes
+from webgpt_jax.env import Episode, EpisodeEnd, episode_to_json
+from webgpt_jax.env.episode import FORMAT, parse_episodes
+
+TO_ASK_AGAIN = frozenset({EpisodeEnd.FAILURE, EpisodeEnd.DEADLINE})
+
+_START = f'{{"format":"{FORMAT}"'.encode()  # of every episode's line
 
 
 def data_folder() -> Path:
@@ -22,7 +28,11 @@ def data_folder() -> Path:
 
 
 class EpisodeFile:
-    """An open file of episodes. `answered` holds the questions that were in it when it was opened."""
+    """An open file of episodes, ours alone while it is open.
+
+    `answered` holds the questions that were in it when it was opened; those whose episode failed or ran out of time are
+    not among them, so that they are asked again.
+    """
 
     def __init__(self, path: Path, lines: TextIO, answered: frozenset[str]) -> None:
         self.path = path
@@ -36,27 +46,35 @@ class EpisodeFile:
         """Opens the named file for appending, or a new one in the user's data folder.
 
         Raises:
-          CommandError: the file cannot be written, or holds something else than episodes.
+          CommandError: the file cannot be written, is another run's just now, or holds something else than episodes.
         """
         path = _new_path() if output is None else Path(output)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            answered = _answered(path) if path.exists() else frozenset()
-            lines = path.open("a", encoding="utf-8")
-        except ValueError as error:
-            raise CommandError(f"{error}; mend or move the file, or give another --output") from None
+            if path.exists() and not path.is_file():
+                raise CommandError(f"{path} is no ordinary file; give another --output, or --json to print episodes")
+            lines = path.open("a+", encoding="utf-8")
         except OSError as error:
             raise CommandError(f"cannot write {path}: {error.strerror}; give another --output") from None
         with lines:
-            yield cls(path, lines, answered)
-        if not path.stat().st_size:
-            path.unlink()
+            try:
+                fcntl.flock(lines, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CommandError(f"another run is writing to {path}; wait for it or give another --output") from None
+            try:
+                yield cls(path, lines, _answered(path))
+            finally:
+                if not path.stat().st_size:
+                    path.unlink()
 
     def write(self, episode: Episode) -> None:
         """Appends an episode; it is on the disk when this returns."""
-        self._lines.write(episode_to_json(episode) + "\n")
-        self._lines.flush()
-        os.fsync(self._lines.fileno())
+        try:
+            self._lines.write(episode_to_json(episode) + "\n")
+            self._lines.flush()
+            os.fsync(self._lines.fileno())
+        except OSError as error:
+            raise CommandError(f"cannot write {self.path}: {error.strerror}; free space, then run it again") from None
         self.written += 1
 
 
@@ -68,10 +86,20 @@ def _new_path() -> Path:
 
 
 def _answered(path: Path) -> frozenset[str]:
-    """The questions of the finished episodes. A last line cut short by a crash is taken off."""
+    """The questions that need not be asked again. A last episode cut short by a crash is taken off the file."""
     body = path.read_bytes()
     whole = body.rfind(b"\n") + 1
-    if whole < len(body):
-        print(f"the last line of {path} is cut short: dropped", file=sys.stderr)
+    cut_short = body[whole:]
+    if cut_short and not (cut_short.startswith(_START) or _START.startswith(cut_short)):
+        raise CommandError(f"the last line of {path} is no episode; move the file, or give another --output")
+    answered = set()
+    try:
+        for episode in parse_episodes(body[:whole].split(b"\n"), str(path)):
+            if episode.end not in TO_ASK_AGAIN:
+                answered.add(episode.question)
+    except ValueError as error:
+        raise CommandError(f"{error}; mend or move the file, or give another --output") from None
+    if cut_short:
+        print(f"the last episode in {path} was cut short: it is dropped and asked again", file=sys.stderr)
         os.truncate(path, whole)
-    return frozenset(episode.question for episode in read_episodes(path))
+    return frozenset(answered)

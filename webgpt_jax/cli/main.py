@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 COMMANDS = {
     "ask": "answer questions from the web, with references",
@@ -25,6 +26,9 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that knows fewer characters shows others in their place
+            stream.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
@@ -48,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         status: int = command.run(rest)
-        sys.stdout.flush()
     except UsageError as error:
         print(f"webgpt {name}: {error} (webgpt {name} --help)", file=sys.stderr)
         return 2

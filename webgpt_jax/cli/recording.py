@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from webgpt_jax.cli import CommandError
+from webgpt_jax.cli import CommandError, emit
 from webgpt_jax.env import EpisodeError, clean_line
 from webgpt_jax.flags import UsageError, describe, option, parse
 
@@ -41,13 +41,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with Recording(Path(rest[0]), write=False) as recording:
             if flags.warc is not None:
-                print(f"{export_warc(recording, Path(flags.warc))} records written to {flags.warc}")
+                emit(f"{export_warc(recording, Path(flags.warc))} records written to {flags.warc}")
                 return 0
             kinds: Counter[str] = Counter()
             for row in recording.rows():
                 kinds[row.request.kind] += 1
-                print(f"{row.request.kind:6} {clean_line(row.request.text)}")
-            print(", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "nothing recorded")
+                emit(f"{row.request.kind:6} {clean_line(row.request.text)}")
+            emit(", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "nothing recorded")
     except EpisodeError as error:
         raise CommandError(str(error)) from None
     return 0

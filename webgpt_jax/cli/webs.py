@@ -55,6 +55,13 @@ def _end_progress() -> None:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+def web_name(flags: WebFlags) -> str:
+    """What an episode says of its web: a recording's name also while it is made, so that its replay is the same."""
+    kind, _, name = flags.web.partition(":")
+    recording = name if kind == "replay" else flags.record
+    return flags.web if recording is None else f"recording:{Path(recording).name}"
+
+
 @asynccontextmanager
 async def open_web(flags: WebFlags) -> AsyncIterator[Web]:
     """The web that the flags name.

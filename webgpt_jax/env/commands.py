@@ -94,10 +94,10 @@ class End:
 Command = Search | ClickLink | FindInPage | QuoteText | ScrollDown | ScrollUp | Top | Back | End
 
 # A search is one line. What is found or quoted may run across lines, since a person's selection does.
-_SEARCH = re.compile(r"Search ([^\n]*\S[^\n]*)")
+_SEARCH = re.compile(r"Search (?=\s*+\S)([^\n]+)")
 _CLICK = re.compile(r"Clicked on link (0|[1-9][0-9]{0,8})")
-_FIND = re.compile(r"Find in page: (.*\S.*)", re.DOTALL)
-_QUOTE = re.compile(r"Quote: (.*\S.*)", re.DOTALL)
+_FIND = re.compile(r"Find in page: (?=\s*+\S)(.+)", re.DOTALL)
+_QUOTE = re.compile(r"Quote: (?=\s*+\S)(.+)", re.DOTALL)
 _SCROLL = re.compile(r"Scrolled (down|up) ([123])")
 _PLAIN: tuple[Command, ...] = (Top(), Back(), *(End(kind) for kind in EndKind))
 _WORDS = {str(command): command for command in _PLAIN}

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from webgpt_jax.env.browser import Browser
 from webgpt_jax.env.codec import decode, encode
-from webgpt_jax.env.commands import InvalidAction, parse_command
+from webgpt_jax.env.commands import Command, InvalidAction, Search, parse_command
 from webgpt_jax.env.observation import render_answer_prompt, render_observation
 from webgpt_jax.env.page import Quote
 from webgpt_jax.env.protocol import Action, EpisodeError, Policy
-from webgpt_jax.env.state import BrowserState, EpisodeEnd
+from webgpt_jax.env.state import JUDGEMENTS, BrowserState, EpisodeEnd
 
 FORMAT = "webgpt-episode-1"
 
@@ -31,13 +31,17 @@ class Step:
     action: Action
 
     @property
+    def command(self) -> Command | None:
+        """What the action means; None where it is none of Table 1's commands."""
+        try:
+            return parse_command(self.action.text)
+        except InvalidAction:
+            return None
+
+    @property
     def valid(self) -> bool:
         """Whether the action is one of Table 1's commands."""
-        try:
-            parse_command(self.action.text)
-        except InvalidAction:
-            return False
-        return True
+        return self.command is not None
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ async def run_episode(
 ) -> Episode:
     """Plays one episode to its end, and asks for the answer where browsing ended with references.
 
+    An episode in which every search failed and nothing was quoted is a FAILURE of the web, whatever ended it, unless
+    the policy judged the question itself.
+
     Args:
       browser: the environment; it may serve other episodes at the same time.
       policy: what acts. It is given each observation, and last the answering prompt.
@@ -83,6 +90,7 @@ async def run_episode(
     """
     state = await browser.reset(question, reference_answer, max_actions=max_actions)
     steps: list[Step] = []
+    searches: list[str | None] = []  # what went wrong with each; None where nothing did
     prompt: str | None = None
     answer: Action | None = None
     error: str | None = None
@@ -93,9 +101,13 @@ async def run_episode(
                 action = await policy.act(observation)
                 steps.append(Step(observation, action))
                 state = await browser.step(state, action.text)
+                if isinstance(steps[-1].command, Search):
+                    searches.append(state.page.text if state.page.error is not None else None)
                 if on_step is not None:
                     on_step(steps[-1], state)
                 await asyncio.sleep(0)  # a policy and a web that never wait must not hold up the deadline, nor others
+            if not state.quotes and state.end not in JUDGEMENTS and searches and all(searches):
+                raise EpisodeError(searches[-1])  # the web gave nothing to work with: no fault of the policy's
             if state.may_answer:
                 prompt = render_answer_prompt(state.question, state.quotes)
                 answer = await policy.act(prompt)
@@ -140,16 +152,21 @@ def episode_from_json(line: str) -> Episode:
     return decode(Episode, record)
 
 
-def read_episodes(path: Path) -> Iterator[Episode]:
-    """The episodes of a JSON lines file, one by one; blank lines are passed over.
+def parse_episodes(lines: Iterable[bytes], name: str) -> Iterator[Episode]:
+    """The episodes of JSON lines, one by one; blank lines are passed over.
 
     Raises:
-      ValueError: a line is no episode; the message names file, line and field.
+      ValueError: a line is no episode; the message names `name`, line and field.
     """
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield episode_from_json(line.decode("utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{name}, line {number}: {error}") from None
+
+
+def read_episodes(path: Path) -> Iterator[Episode]:
+    """`parse_episodes` of a file."""
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                try:
-                    yield episode_from_json(line.decode("utf-8"))
-                except ValueError as error:
-                    raise ValueError(f"{path}, line {number}: {error}") from None
+        yield from parse_episodes(lines, str(path))

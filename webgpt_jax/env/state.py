@@ -24,6 +24,9 @@ class EpisodeEnd(Enum):
     FAILURE = "failure"  # the web or the policy could not go on
 
 
+# What the policy says of the question itself.
+JUDGEMENTS = frozenset({EpisodeEnd.NONSENSE, EpisodeEnd.CONTROVERSIAL})
+
 # After these the policy is asked to answer, if there is a reference (paper, section 5 of the specification).
 ENDS_WITH_ANSWER = frozenset({EpisodeEnd.ANSWER, EpisodeEnd.ACTION_LIMIT, EpisodeEnd.REFERENCE_LIMIT})
 

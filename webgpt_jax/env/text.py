@@ -62,6 +62,8 @@ _TABLE[0x1F] = " "  # unit separator: white space to Python
 _NEWLINE = re.compile(_NEWLINES)
 _SPACE_RUN = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
+# Normalisation takes time quadratic in a run of combining marks. No script stacks so many, and no word holds them.
+_LONG_RUN = re.compile(r"([^\w\s]{16})[^\w\s]+")
 
 
 def clean(text: str) -> str:
@@ -86,4 +88,5 @@ def word_string(text: str) -> str:
 
     Characters that `clean` drops and the two ways to write an accented letter make no difference.
     """
-    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFC', clean(text)).casefold()))} "
+    text = _LONG_RUN.sub(r"\1", clean(text))
+    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFC', text).casefold()))} "
