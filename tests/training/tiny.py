@@ -13,13 +13,15 @@ import numpy as np
 from webgpt_jax.models import (
     ActivationSharding,
     Params,
+    ScalarTransformer,
     TransformerConfig,
     Unsharded,
     forward,
-    initial_parameters,
+    last_real,
+    parameter_specs,
     unembed,
 )
-from webgpt_jax.models.parameters import Head
+from webgpt_jax.models.parameters import Head, ParameterSpec, map_tree
 from webgpt_jax.training.train_step import Batch, LossFunction, Metrics
 
 LEARNED = TransformerConfig(
@@ -61,26 +63,28 @@ def random_parameters(config: TransformerConfig, head: Head) -> Params:
     """NumPy arrays with noise on all of them: biases that are not 0 and scales that are not 1."""
     generator = np.random.default_rng(0)
 
-    def noisy(array: jax.Array) -> Any:
-        return (np.asarray(array) + 0.2 * generator.standard_normal(array.shape)).astype(np.float32)
+    def draw(spec: ParameterSpec) -> Any:
+        return (spec.mean + (spec.std + 0.2) * generator.standard_normal(spec.shape)).astype(np.float32)
 
-    return jax.tree.map(noisy, initial_parameters(config, jax.random.key(0), head))
+    return map_tree(draw, parameter_specs(config, head))
 
 
 def random_batch(rows: int = 8, length: int = 8, seed: int = 0) -> Batch:
-    """Tokens, which of them count (a part of each row, none of the last), and a target a row."""
+    """Tokens, which of them count (a part of each row, none of the last), which are no padding, and a target a row."""
     generator = np.random.default_rng(seed)
+    mask = np.arange(length) < generator.integers(3, length + 1, (rows, 1))
     counts = generator.random((rows, length)) < 0.6
     counts[-1] = False
     return {
         "tokens": generator.integers(0, 29, (rows, length)).astype(np.int32),
         "counts": counts.astype(np.float32),
+        "mask": mask.astype(np.int32),
         "target": generator.standard_normal(rows).astype(np.float32),
     }
 
 
 def loss_of(config: TransformerConfig, head: Head, sharding: ActivationSharding | None = None) -> LossFunction:
-    """The mean cross-entropy of next tokens that count, or the mean squared error of a number at the last token."""
+    """The mean cross-entropy of next tokens that count, or the mean squared error of the score at the last one."""
     sharding = Unsharded() if sharding is None else sharding
 
     def logits_loss(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
@@ -93,16 +97,16 @@ def loss_of(config: TransformerConfig, head: Head, sharding: ActivationSharding 
         return loss, {"accuracy": ((jnp.argmax(logits, -1) == batch["tokens"][:, 1:]) * counts).sum() / counts.sum()}
 
     def scalar_loss(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
-        hidden = forward(config, params, batch["tokens"], sharding=sharding)
-        values = hidden[:, -1] @ params["scalar_head"]["kernel"] + params["scalar_head"]["bias"]
-        return jnp.square(values - batch["target"]).mean(), {"mean": values.mean()}
+        scores = ScalarTransformer(config, params=params, sharding=sharding)(batch["tokens"], mask=batch["mask"])
+        found = last_real(scores, batch["mask"])
+        return jnp.square(found - batch["target"]).mean(), {"mean": found.mean()}
 
     return logits_loss if head == "logits" else scalar_loss
 
 
 def quickly(function: jax.stages.Wrapped, *arguments: Any) -> Any:
     """`function(*arguments)`, compiled without the machine code's optimisation, which takes most of a test's time."""
-    return function.lower(*arguments).compile({"xla_backend_optimization_level": 0})(*arguments)
+    return function.lower(*arguments).compile({"xla_backend_optimization_level": "0"})(*arguments)
 
 
 def weight_of(head: Head) -> Callable[[Batch], jax.Array]:

@@ -77,17 +77,24 @@ def initialize(config: DistributedConfig) -> None:
     config.validate()
     if config.num_processes == 1:
         return
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    timeouts = {
-        "initialization_timeout": config.initialization_timeout,
-        "heartbeat_timeout_seconds": config.heartbeat_timeout,
-        "shutdown_timeout_seconds": config.shutdown_timeout,
-    }
     if config.num_processes == 0:
-        jax.distributed.initialize(**timeouts)
+        _join(config, None, None, None)
         return
     asyncio.run(_gather(config) if config.process_id == 0 else _report(config))
-    jax.distributed.initialize(config.coordinator_address, config.num_processes, config.process_id, **timeouts)
+    _join(config, config.coordinator_address, config.num_processes, config.process_id)
+
+
+def _join(config: DistributedConfig, address: str | None, count: int | None, number: int | None) -> None:
+    """JAX's own joining; what is None it asks the cluster for."""
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        address,
+        count,
+        number,
+        initialization_timeout=config.initialization_timeout,
+        heartbeat_timeout_seconds=config.heartbeat_timeout,
+        shutdown_timeout_seconds=config.shutdown_timeout,
+    )
 
 
 def shutdown() -> None:
@@ -118,6 +125,7 @@ async def _gather(config: DistributedConfig) -> None:
         await _line(reader)  # returns when the process ends
         if not outcome.done():
             del present[number]
+            writer.close()
 
     try:
         server = await asyncio.start_server(greet, None, config.coordinator_port, limit=LONGEST_LINE)

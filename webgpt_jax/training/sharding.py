@@ -62,7 +62,7 @@ def _describe(sizes: tuple[int, ...]) -> str:
 
 
 def _nearest_sizes(wanted: tuple[int, int, int], device_count: int) -> tuple[int, int, int]:
-    """Of all meshes of so many devices the one whose axes are off by the smallest factors, rather data's than others."""
+    """Of all meshes of so many devices, the one off by the smallest factors, in `data` sooner than in the others."""
 
     def distances(sizes: tuple[int, int, int]) -> tuple[float, float, float]:
         data, fsdp, tensor = (
@@ -143,8 +143,9 @@ def _mesh_axes(mesh: Mesh, name: str, axis: str | None, size: int, kind: Kind) -
     if rule.else_whole:
         return ()
     over = " × ".join(f"{mesh_axis} {mesh.shape[mesh_axis]}" for mesh_axis in mesh_axes)
-    largest = max(number for number in range(1, shards) if size % number == 0)
-    raise ShardingError(f"{name}: its axis {axis} of {size} does not divide over {over}; {largest} would")
+    raise ShardingError(
+        f"{name}: its axis {axis} of {size} does not divide over {over}; {math.gcd(size, shards)} would"
+    )
 
 
 def partition_spec(mesh: Mesh, name: str, axes: Axes, shape: Sequence[int], kind: Kind) -> PartitionSpec:
