@@ -106,8 +106,9 @@ def _family(config: TransformerConfig, name: str | None) -> Family:
         if best is None or len(differing) < len(best[1]):
             best = family, differing
     assert best is not None
+    lost = ", ".join(best[1])
     raise PretrainedError(
-        f"no architecture says what this model is; nearest is {best[0].model_type}, without its {', '.join(best[1])}"
+        f"no architecture of transformers is this model; the nearest, {best[0].model_type}, cannot say its {lost}"
     )
 
 

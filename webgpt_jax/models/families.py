@@ -334,13 +334,13 @@ def _rotary(fields: Fields, theta: float, fraction: float) -> dict[str, Any]:
     kind = own.choice(f"{name}.{key}", kinds, "default")
     settings: dict[str, Any] = {"rotary_theta": theta, "rotary_fraction": part}
     if kind == "linear":
-        settings["rotary_scaling"] = RotaryScaling("linear", factor=own.number(f"{name}.factor", 1.0))
+        settings["rotary_scaling"] = RotaryScaling("linear", factor=own.number(f"{name}.factor"))
     elif kind == "llama3":
         settings["rotary_scaling"] = RotaryScaling(
             "llama3",
-            factor=own.number(f"{name}.factor", 8.0),
-            low_frequency_factor=own.number(f"{name}.low_freq_factor", 1.0),
-            high_frequency_factor=own.number(f"{name}.high_freq_factor", 4.0),
+            factor=own.number(f"{name}.factor"),
+            low_frequency_factor=own.number(f"{name}.low_freq_factor"),
+            high_frequency_factor=own.number(f"{name}.high_freq_factor"),
             original_length=own.integer(f"{name}.original_max_position_embeddings"),
         )
     return settings

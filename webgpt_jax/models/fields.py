@@ -47,9 +47,11 @@ class Fields:
             raise self.error(name, f"must be a whole number above 0, not {value!r}")
         return value
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """A finite number above 0."""
         value = self.get(name, default)
+        if value is None:
+            raise self.error(name, "is missing")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
             raise self.error(name, f"must be a number above 0, not {value!r}")
         return float(value)

@@ -37,7 +37,7 @@ class GgufFile:
         self.path = path
         self.header = header
         self.shapes: Mapping[str, tuple[int, ...]] = {name: tensor.shape for name, tensor in header.tensors.items()}
-        self._numbers = np.memmap(path, mode="r")
+        self._numbers = np.memmap(path, mode="r").view(np.ndarray)
         architecture = header.metadata.get("general.architecture")
         reader = READERS.get(str(architecture))
         if reader is None:
@@ -119,6 +119,7 @@ def _rotary_layout(query: str, key: str, entries: str) -> Layout:
         "blocks/attention/query_norm": (Part("blk.{}.attn_q_norm.weight", "h -> h"),),
         "blocks/attention/key_norm": (Part("blk.{}.attn_k_norm.weight", "h -> h"),),
         "blocks/mlp/gate_up": tuple(Part(f"blk.{{}}.ffn_{name}.weight", "(o f) d -> d o f") for name in ("gate", "up")),
+        "blocks/mlp/gate_up_bias": tuple(Part(f"blk.{{}}.ffn_{name}.bias", "(o f) -> o f") for name in ("gate", "up")),
     }
 
 
@@ -179,7 +180,7 @@ def _read_rotary(
             qk_norm=qk_norm,
             qkv_bias="blk.0.attn_q.bias" in file.shapes,
             out_bias="blk.0.attn_output.bias" in file.shapes,
-            mlp_bias=False,
+            mlp_bias="blk.0.ffn_down.bias" in file.shapes,
             tied_embeddings=_tied(file),
         )
         return replace(config, rotary_scaling=_scaling(fields, name, config, file)), layout
