@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import AddedToken
@@ -196,7 +197,23 @@ def test_sentencepiece_alone_is_refused_and_nothing_is_none(tmp_path: Path) -> N
         tokenizer_from_folder(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"model": {"type": "Magic"}}', '{"version": "9"}'])
+def model_with(**settings: Any) -> str:
+    file = json.loads(small().to_str())
+    return json.dumps({**file, "model": {**file["model"], **settings}})
+
+
+BROKEN = {
+    "empty": "{}",
+    "a list": "[]",
+    "cut short": "{",
+    "an unknown model": '{"model": {"type": "Magic"}}',
+    "another version": '{"version": "9"}',
+    "an unknown token that is not there": model_with(unk_token="x"),
+    "a prefix that makes the library panic": model_with(continuing_subword_prefix="[[["),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_a_broken_tokenizer_file_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(PretrainedError, match=r"tokenizer\.json"):

@@ -18,6 +18,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra parit
 from tests.golden.models.make_goldens import MODELS, batch, build, logits_of  # noqa: E402
 from tests.models.gguf_writer import write_gguf  # noqa: E402
 from webgpt_jax.models import load_pretrained, save_pretrained, smollm2_path  # noqa: E402
+from webgpt_jax.models.tokenizer_gguf import tokenizer_from_gguf  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 GGUF_MODELS = ["gpt2", "llama", "smollm2", "mistral-without-window", "qwen2", "qwen3"]
@@ -81,3 +82,35 @@ TEXTS = [
     "  Don't   stop\n\n\tat 12345.67 — naïve café, 日本語, 🦙🏽! ■ <|im_end|> it's THE'S  \r\n x",
     "<|im_start|>user\nHi<|im_end|>\n",
 ]
+
+
+def test_sentencepiece_vocabularies_of_gguf_files_cut_text_as_sentencepiece_does(tmp_path: Path) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs the extra parity: sentencepiece")
+    text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=tmp_path / "text.txt",
+        model_prefix=tmp_path / "model",
+        vocab_size=800,
+        model_type="bpe",
+        byte_fallback=True,
+        split_digits=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        minloglevel=2,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model.model"))
+    numbers = range(theirs.get_piece_size())
+    kinds = [
+        2 if theirs.is_unknown(n) else 3 if theirs.is_control(n) else 6 if theirs.is_byte(n) else 1 for n in numbers
+    ]
+    metadata = {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": [theirs.id_to_piece(n) for n in numbers],
+        "tokenizer.ggml.scores": [theirs.get_score(n) for n in numbers],
+        "tokenizer.ggml.token_type": kinds,
+    }
+    ours = tokenizer_from_gguf(metadata, tmp_path / "model.gguf")
+    for line in [*text.split("\n"), *TEXTS, "", " ", "  two  spaces ", "<s> hi </s>"]:
+        assert ours.encode(line) == theirs.encode(line)
+        assert ours.decode(ours.encode(line)) == line

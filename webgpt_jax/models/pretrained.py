@@ -71,7 +71,7 @@ def load_pretrained(
     """
     path = Path(path)
     if path.is_dir() and not (path / "config.json").exists():
-        return _from_checkpoint(path, shardings, options), tokenizer_from_folder(path)
+        return _from_checkpoint(path, shardings, options)
     if path.is_dir():
         weights, tokenizer = _open_folder(path), tokenizer_from_folder(path)
     elif path.suffix == ".gguf" and path.is_file():
@@ -81,10 +81,7 @@ def load_pretrained(
         raise PretrainedError(f"{path} is neither a folder with config.json and safetensors nor a .gguf file")
     else:
         raise PretrainedError(f"{path} does not exist")
-    if tokenizer is not None and tokenizer.vocab_size > weights.config.vocab_size:
-        raise PretrainedError(
-            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {weights.config.vocab_size}"
-        )
+    _check_vocabulary(tokenizer, weights.config, path)
     return _build(weights, shardings, options), tokenizer
 
 
@@ -136,8 +133,18 @@ def _configured(config: TransformerConfig, options: Options, path: Path) -> Tran
     return config
 
 
-def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) -> Transformer:
-    """A checkpoint of ours. Training stands above this package, so what reads it is found by name, and only here."""
+def _check_vocabulary(tokenizer: Tokenizer | None, config: TransformerConfig, path: Path) -> None:
+    if tokenizer is not None and tokenizer.vocab_size > config.vocab_size:
+        raise PretrainedError(
+            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {config.vocab_size}"
+        )
+
+
+def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) -> tuple[Transformer, Tokenizer | None]:
+    """A checkpoint of ours. Training stands above this package, so what reads it is found by name, and only here.
+
+    The tokenizer's files may stand in the folder of the run.
+    """
     checkpoints = import_module("webgpt_jax.training.checkpoint_folder")
     if not checkpoints.is_checkpoint(path):
         raise PretrainedError(f"{path} has no config.json, and holds no checkpoint of ours")
@@ -148,7 +155,14 @@ def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) 
     if "scalar_head" in params:
         raise PretrainedError(f"{path} holds a reward or value model, which speaks no tokens")
     config = _configured(config, options, path)
-    return Transformer(config, params=jax.tree.map(lambda array: array.astype(config.param_dtype), params))
+    params = jax.tree.map(lambda array: array.astype(config.param_dtype), params)
+    try:
+        model = Transformer(config, params=params)
+    except ValueError as error:
+        raise PretrainedError(f"{path}: {error}") from error
+    tokenizer = tokenizer_from_folder(path) or tokenizer_from_folder(path.parent)
+    _check_vocabulary(tokenizer, config, path)
+    return model, tokenizer
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -26,6 +26,7 @@ GPT2_FILES = {
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
 }
 GPT2_END = "<|endoftext|>"
+PROBE = "a \n\x00\U0010fffd"  # with characters that no vocabulary holds
 
 
 class Tokenizer:
@@ -183,11 +184,18 @@ def byte_level_bpe(vocabulary: Mapping[str, int], merges: list[tuple[str, str]])
 
 
 def _parse(path: Path) -> LibraryTokenizer:
+    """A tokenizer.json that the library reads, and then encodes and decodes a text with."""
     read_json(path)  # of a sane size, and JSON
     try:
-        return LibraryTokenizer.from_file(str(path))
-    except Exception as error:
-        raise PretrainedError(f"{path} is no tokenizer that the tokenizers library reads: {error}") from error
+        library = LibraryTokenizer.from_file(str(path))
+        library.decode(library.encode(PROBE).ids)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (
+        BaseException
+    ) as error:  # the library raises Exception itself, and in a panic a class that it exports nowhere
+        raise PretrainedError(f"{path} is no tokenizer that the tokenizers library can use: {error}") from error
+    return library
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
