@@ -14,11 +14,14 @@ import pytest
 TRAIN_PARTS = {"models", "sampling", "training", "algorithms", "rollout", "datasets", "evaluation"}
 HAS_TRAIN = importlib.util.find_spec("jax") is not None and importlib.util.find_spec("flax") is not None
 
-# Eight devices on any machine, and no silent broadcasting between arrays of different ranks.
+# Eight devices on any machine, no silent broadcasting between arrays of different ranks, and programs compiled without
+# LLVM's optimisations: those of the tests compile for seconds and run for microseconds.
+XLA_FLAGS = {"--xla_force_host_platform_device_count": 8, "--xla_backend_optimization_level": 0}
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+for flag, value in XLA_FLAGS.items():
+    if flag not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
 
 
 class _NeedsTrain(pytest.Module):

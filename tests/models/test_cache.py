@@ -78,8 +78,10 @@ def test_decoding_slots_at_their_own_positions_is_the_whole_forward_pass(name: s
             close(logits[slot], expected[slot][places[slot]])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "opt", "gptj", "mistral", "qwen3"])
-@pytest.mark.parametrize("fresh", [True, False], ids=["fresh", "read"])
+@pytest.mark.parametrize(
+    ("name", "fresh"),
+    [("gpt2", True), ("gpt2", False), ("llama", False), ("opt", False), ("mistral", True), ("mistral", False)],
+)
 def test_chunked_prefill_then_decoding_is_the_whole_forward_pass(name: str, fresh: bool) -> None:
     session = Session(OPTIONS[name])
     long, other = SEQUENCES[0], SEQUENCES[2]
