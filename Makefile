@@ -1,7 +1,7 @@
-# Each target makes the virtual environment it needs. PYTHON=… chooses another Python, EXTRAS=dev,wiki adds extras.
+# Each target makes the virtual environment it needs. PYTHON=… chooses another Python, EXTRAS=… other extras.
 
 VENV ?= .venv
-EXTRAS ?= dev
+EXTRAS ?= dev,train
 QUESTION ?= Which countries border Laos?
 FIND_PYTHON = for candidate in python3 python3.13 python3.12 python3.11; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; exit; fi; done

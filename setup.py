@@ -4,10 +4,10 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-# No wheel for any other machine; readability-lxml takes its place there.
+# Where there are wheels of it; elsewhere readability-lxml takes its place, and pip must not try to build it.
 GO_READABILITY = (
-    "(sys_platform == 'linux' and platform_machine == 'x86_64')"
-    " or (sys_platform == 'darwin' and platform_machine == 'arm64')"
+    "python_version < '3.13' and ((sys_platform == 'linux' and platform_machine in 'x86_64 aarch64')"
+    " or (sys_platform == 'darwin' and platform_machine == 'arm64'))"
 )
 
 # JAX and TensorFlow have no wheels for macOS on x86: there the browser works and training does not.
@@ -45,9 +45,11 @@ setup(
             f"flax>=0.12.12; python_version >= '3.12' and {TRAINS}",  # older ones break with jax from 0.11.1 on
             f"optax>=0.2.8; {TRAINS}",
             f"orbax-checkpoint>=0.12; {TRAINS}",
-            f"tensorflow-datasets>=4.9.10; {TRAINS}",
-            f"seqio>=0.0.20; {TRAINS}",
+            "gguf>=0.17",
+            "safetensors>=0.6",
+            "tokenizers>=0.22",
         ],
+        "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
         "wiki": ["libzim>=3.7"],  # GPL: for those who want offline wikis, never required
         "dev": [
             "cryptography>=46",  # certificates for the tests of TLS

@@ -131,9 +131,9 @@ def test_the_command_line_loads_no_heavy_library_at_its_top() -> None:
             assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)} at line {statement.lineno}"
 
 
-def test_env_uses_the_standard_library_alone() -> None:
+def test_env_uses_the_standard_library_and_idna_alone() -> None:
     for path in PARTS["env"]:
-        foreign = _tops(_imports(path, _parse(path))) - set(sys.stdlib_module_names) - {PACKAGE}
+        foreign = _tops(_imports(path, _parse(path))) - set(sys.stdlib_module_names) - {PACKAGE, "idna"}
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
         assert not _tops(_imports(path, _parse(path))) & {"socket", "ssl", "http", "subprocess", "threading"}
 

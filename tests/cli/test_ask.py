@@ -94,7 +94,7 @@ def test_what_an_output_file_holds_is_not_asked_again(home: Path, capsys: pytest
     capsys.readouterr()
     assert ask(home, f"--output={output}", "What is Mongolia?", "Why do crows bring gifts?") == 0
     shown = capsys.readouterr()
-    assert "1 of 2 questions skipped" in shown.err
+    assert f"1 of 2 questions are answered in {output} already and skipped" in shown.err
     assert "cut short" in shown.err
     assert [episode.question for episode in read_episodes(output)] == ["What is Mongolia?", "Why do crows bring gifts?"]
 
@@ -182,6 +182,33 @@ def test_a_file_is_written_by_one_run_at_a_time(home: Path, capsys: pytest.Captu
     with EpisodeFile.open(str(output)):
         assert ask(home, f"--output={output}", "What is Mongolia?") == 1
     assert "another run is writing" in capsys.readouterr().err
+
+
+def test_a_question_given_twice_is_asked_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(home, "--json", "What is Mongolia?", "What is\u200b Mongolia?") == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 1
+    assert "1 repeated questions are asked once" in shown.err
+
+
+def test_a_folder_that_is_not_there_is_not_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(home, f"--output={home / 'typo' / 'episodes.jsonl'}", "What is Mongolia?") == 1
+    assert "typo" in capsys.readouterr().err
+    assert not (home / "typo").exists()
+
+
+def test_progress_fits_a_narrow_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert ask(home, "What is the capital of Mongolia?", "Why do crows bring gifts?") == 0
+    steps = [line for line in terminal.getvalue().splitlines() if line.startswith(("1/2 ", "2/2 "))]
+    assert steps
+    assert max(map(len, steps)) < 40
 
 
 def test_a_start_that_fails_leaves_no_file(home: Path) -> None:

@@ -47,6 +47,24 @@ def test_a_person_browses_quotes_and_answers(
     ]
 
 
+def test_an_action_that_changes_nothing_says_why(
+    pages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = "Search crows\nClicked on link 7\nClicked on link 0\nQuote: ravens\nFind in page: owls\nScrolled down 1\n"
+    browse(pages, monkeypatch, typed + "Quote: crows[...]gifts.\nEnd: Answer\nGifts [1].\n")
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Nothing changed")]
+    assert lines == [
+        "Nothing changed: the page has no link of that number.",
+        "Nothing changed: the page does not hold that text, or it is quoted already.",
+        "Nothing changed: the page does not hold that text.",
+        "Nothing changed: there is no more to see.",
+    ]
+    (episode,) = read_episodes(pages.parent / "episodes.jsonl")
+    assert [quote.text for quote in episode.quotes] == ["Crows bring gifts."]
+    assert episode.answer is not None
+    assert episode.answer.text == "Gifts [1]."  # the input ended without the closing line: what was written counts
+
+
 def test_an_interrupt_keeps_the_episode(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter(["Search crows"])
 

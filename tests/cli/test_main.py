@@ -44,6 +44,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
         (["corpus", "build"], "webgpt corpus build"),
         (["corpus", "build", "atlas"], "'atlas'"),
         (["recording"], "one recording"),
+        (["recording", "run.webrec", "--warc=run.webrec"], ".warc.gz"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(

@@ -103,10 +103,13 @@ def run(arguments: Sequence[str]) -> int:
             raise UsageError(f"--{name} must be more than 0")
     questions = _questions(flags, rest)
     with EpisodeFile.open(flags.output) as episodes:
-        left = [question for question in dict.fromkeys(questions) if question not in episodes.answered]
-        if len(left) < len(questions):
-            skipped = f"{len(questions) - len(left)} of {len(questions)} questions"
-            print(f"{skipped} skipped: repeated, or answered in {episodes.path} already", file=sys.stderr)
+        asked = list(dict.fromkeys(questions))
+        left = [question for question in asked if question not in episodes.answered]
+        if len(asked) < len(questions):
+            print(f"{len(questions) - len(asked)} repeated questions are asked once", file=sys.stderr)
+        if len(left) < len(asked):
+            answered = f"{len(asked) - len(left)} of {len(asked)} questions"
+            print(f"{answered} are answered in {episodes.path} already and skipped", file=sys.stderr)
         try:
             failures = asyncio.run(_answer_all(flags, left, episodes))
         finally:
@@ -123,7 +126,7 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
         slots = asyncio.Semaphore(flags.concurrency)
         progress = Progress(len(questions), None if flags.quiet else sys.stderr)
 
-        async def answer(question: str) -> Episode:
+        async def answer(number: int, question: str) -> Episode:
             async with slots:
                 episode = await run_episode(
                     browser,
@@ -131,12 +134,12 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
                     question,
                     deadline_s=flags.deadline,
                     info={"policy": flags.policy, "web": web_name(flags)},
-                    on_step=progress.of(question),
+                    on_step=progress.of(number),
                 )
             episodes.write(episode)
             return episode
 
-        tasks = [asyncio.create_task(answer(question)) for question in questions]
+        tasks = [asyncio.create_task(answer(number, question)) for number, question in enumerate(questions, start=1)]
         try:
             for task in tasks:
                 episode = await task

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webgpt_jax.cli import at_terminal, emit
 from webgpt_jax.cli.episodes import EpisodeFile
@@ -16,17 +16,30 @@ from webgpt_jax.env import (
     Action,
     Browser,
     BrowserConfig,
+    BrowserState,
     EpisodeEnd,
     EpisodeError,
     InvalidAction,
+    Step,
     is_observation,
     parse_command,
     run_episode,
 )
-from webgpt_jax.env.commands import COMMAND_HELP
+from webgpt_jax.env.commands import COMMAND_HELP, Back, ClickLink, FindInPage, QuoteText, Search
 from webgpt_jax.flags import UsageError, describe, option, parse
 
 END_OF_ANSWER = "."
+TYPED_MARK = "[...]"  # for ━, which no keyboard has
+
+
+HOW_TO_LEAVE = f"Type {TYPED_MARK} for ━. Ctrl-D or Ctrl-C ends the episode; it is saved as far as it went."
+WHY_NOTHING = {
+    ClickLink: "the page has no link of that number",
+    FindInPage: "the page does not hold that text",
+    QuoteText: "the page does not hold that text, or it is quoted already",
+    Back: "there is no page before this one",
+    Search: "there is nothing to search for in that",
+}
 
 
 @dataclass(frozen=True)
@@ -42,9 +55,10 @@ def usage() -> str:
         [
             'usage: webgpt browse "question"',
             "",
-            "Shows what the model would see and takes the commands it would write. Ctrl-D or Ctrl-C ends it.",
+            "Shows what the model would see and takes the commands it would write:",
             "",
             COMMAND_HELP,
+            HOW_TO_LEAVE,
             "",
             WEB_HELP,
             "",
@@ -56,13 +70,23 @@ def usage() -> str:
 class TerminalPolicy:
     """Asks a person. A text that is no command is answered with help and does not count as an action."""
 
+    def __init__(self) -> None:
+        self._last: BrowserState | None = None
+
+    def note(self, step: Step, state: BrowserState) -> None:
+        """Says so where an action changed nothing but the count."""
+        last, self._last = self._last, state
+        if last is not None and _with_count_of(last, state) == state:
+            why = WHY_NOTHING.get(type(step.command), "there is no more to see")
+            print(f"Nothing changed: {why}.", file=sys.stderr)
+
     async def act(self, prompt: str) -> Action:
         emit(prompt.removesuffix("\n"))
         return Action(self._command() if is_observation(prompt) else self._answer())
 
     def _command(self) -> str:
         while True:
-            text = _read_line("> ").strip()
+            text = _read_line("> ").strip().replace(TYPED_MARK, "━")
             try:
                 parse_command(text)
             except InvalidAction:
@@ -73,9 +97,22 @@ class TerminalPolicy:
     def _answer(self) -> str:
         print(f"Write the answer; cite quotes as [1]. A line with only {END_OF_ANSWER!r} ends it.", file=sys.stderr)
         lines: list[str] = []
-        while (line := _read_line("  ")) != END_OF_ANSWER:
+        while True:
+            try:
+                line = _read_line("  ")
+            except EpisodeError:
+                if not lines:
+                    raise
+                break  # what was written is the answer
+            if line == END_OF_ANSWER:
+                break
             lines.append(line)
         return "\n".join(lines).strip()
+
+
+def _with_count_of(last: BrowserState, state: BrowserState) -> BrowserState:
+    """The earlier state as if its action had done nothing."""
+    return replace(last, actions_left=state.actions_left, past_actions=state.past_actions)
 
 
 def _read_line(prompt: str) -> str:
@@ -102,6 +139,8 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("--max_actions must be at least 1")
     if at_terminal():
         import readline  # noqa: F401  (line editing and history for input())
+
+        print(f"Commands:\n{COMMAND_HELP}\n{HOW_TO_LEAVE}\n", file=sys.stderr)
     with EpisodeFile.open(flags.output) as episodes:
         ended = asyncio.run(_browse(flags, rest[0], episodes))
         print(f"the episode is saved in {episodes.path}", file=sys.stderr)
@@ -111,9 +150,9 @@ def run(arguments: Sequence[str]) -> int:
 async def _browse(flags: BrowseFlags, question: str, episodes: EpisodeFile) -> EpisodeEnd:
     async with open_web(flags) as web:
         browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
-        episode = await run_episode(
-            browser, TerminalPolicy(), question, info={"policy": "person", "web": web_name(flags)}
-        )
+        person = TerminalPolicy()
+        info = {"policy": "person", "web": web_name(flags)}
+        episode = await run_episode(browser, person, question, info=info, on_step=person.note)
     episodes.write(episode)
     emit(answer_text(episode))
     return episode.end

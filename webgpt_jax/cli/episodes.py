@@ -50,7 +50,8 @@ class EpisodeFile:
         """
         path = _new_path() if output is None else Path(output)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if output is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and not path.is_file():
                 raise CommandError(f"{path} is no ordinary file; give another --output, or --json to print episodes")
             lines = path.open("a+", encoding="utf-8")

@@ -38,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(RecordingFlags, arguments)
     if len(rest) != 1:
         raise UsageError("give one recording")
+    if flags.warc is not None and not flags.warc.endswith((".warc", ".warc.gz")):
+        raise UsageError(f"--warc={flags.warc} must end in .warc or .warc.gz: it would be written over")
     try:
         with Recording(Path(rest[0]), write=False) as recording:
             if flags.warc is not None:

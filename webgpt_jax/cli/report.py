@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import TextIO
 
 from webgpt_jax.env import BrowserState, Episode, EpisodeEnd, Step, clean, clean_line
+
+LOG_COLUMNS = 120
 
 WHY_NO_ANSWER = {
     EpisodeEnd.ANSWER: "the policy gave an empty answer",
@@ -41,21 +44,21 @@ class Progress:
         self._questions = questions
         self._stream = stream
 
-    def of(self, question: str) -> Callable[[Step, BrowserState], None] | None:
-        """What `run_episode` calls after each step of one question."""
+    def of(self, number: int) -> Callable[[Step, BrowserState], None] | None:
+        """What `run_episode` calls after each step of the question with that number, counted from 1."""
         stream = self._stream
         if stream is None:
             return None
-        name = f"{clean_line(question)[:24]:24} " if self._questions > 1 else ""
-        width = 110 - len(name)
+        name = f"{number:>{len(str(self._questions))}}/{self._questions} " if self._questions > 1 else ""
         count = 0
 
         def show(step: Step, state: BrowserState) -> None:
             nonlocal count
             count += 1
+            columns = shutil.get_terminal_size((LOG_COLUMNS, 0)).columns - 1 if stream.isatty() else LOG_COLUMNS
             action = clean_line(step.action.text)
-            outcome = f"{len(state.quotes)} quoted, {state.page.heading or 'no page'}"
-            line = f"{count:3} {action[:60]:60} {outcome}"
-            print(name + (line if len(line) <= width else line[: width - 1] + "…"), file=stream, flush=True)
+            cut = max(10, (columns - len(name)) // 2)
+            line = f"{name}{count:3} {action[:cut]:{cut}} {len(state.quotes)} quoted, {state.page.heading or 'no page'}"
+            print(line if len(line) <= columns else line[: columns - 1] + "…", file=stream, flush=True)
 
         return show

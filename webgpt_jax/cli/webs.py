@@ -41,11 +41,16 @@ class WebFlags:
 
 
 def _progress(what: str) -> Callable[[str], None]:
-    """Shows a line that is written over and over on a terminal; nothing elsewhere."""
+    """Shows a line that is written over and over on a terminal; elsewhere one line, once there is something to do."""
+    begun = False
 
     def show(text: str) -> None:
+        nonlocal begun
         if sys.stderr.isatty():
             print(f"\r\x1b[K{what}: {text}", end="", file=sys.stderr, flush=True)
+        elif not begun:
+            print(f"{what} …", file=sys.stderr, flush=True)
+        begun = True
 
     return show
 
@@ -143,8 +148,19 @@ async def _open_offline(kind: str, name: str, stack: AsyncExitStack) -> Web:
         from webgpt_jax.web.convert import convert
 
         # Our own rendering: it needs no guarding from a worker.
-        folder = await FolderWeb.open_folder(build_corpus(kind), converter, trusted_convert=convert)
+        folder = await FolderWeb.open_folder(_bundled(kind), converter, trusted_convert=convert)
     return await stack.enter_async_context(folder)
+
+
+def _bundled(name: str) -> Path:
+    """The folder of a bundled web. What was rendered from a source of the user's is taken as it is."""
+    from webgpt_jax.corpus import CorpusError, find
+
+    try:
+        built = None if name == "factbook" else find(name)
+    except CorpusError as error:
+        raise CommandError(str(error)) from None
+    return build_corpus(name) if built is None else built
 
 
 def build_corpus(name: str, destination: Path | None = None, source: Path | None = None) -> Path:

@@ -76,6 +76,16 @@ def build(
     return folder
 
 
+def find(name: str) -> Path | None:
+    """The newest folder of a bundled web in the user's cache, whatever it was rendered from; None where there is none.
+
+    Raises:
+      CorpusError: there is no cache folder.
+    """
+    built = [folder for folder in _cache_folder().glob(f"{name}-*") if _built_version(folder) is not None]
+    return max(built, key=lambda folder: (folder / _MARK).stat().st_mtime, default=None)
+
+
 def _source(name: str, path: Path | None) -> Source:
     match name:
         case "factbook":
@@ -122,7 +132,7 @@ def _faults(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise CorpusError(
             f"cannot write the bundled web {folder} ({error.strerror or error}): free space, make the place writable, "
-            "or choose another with --destination"
+            "or set XDG_CACHE_HOME to another"
         ) from error
     except WebError as error:  # of the index
         raise CorpusError(error.message) from error

@@ -143,17 +143,20 @@ class WikiWeb:
 
 def _open(path: Path, verify_bytes: int) -> Archive:
     try:
+        if not path.is_file() and not path.with_name(path.name + "aa").is_file():  # archives may come in parts
+            raise WebError("wiki", f"there is no file {path}: check its name")
+    except (OSError, ValueError) as error:  # ValueError: a NUL or bytes that are no text in the name
+        raise WebError("wiki", f"{path} cannot be read ({error}): check its name") from error
+    try:
         from libzim.reader import Archive
     except ImportError as error:
         raise WebError("wiki", "an offline wiki needs libzim: pip install libzim") from error
     try:
-        if not path.is_file() and not path.with_name(path.name + "aa").is_file():  # archives may come in parts
-            raise WebError("wiki", f"there is no file {path}: check its name")
         archive = Archive(path)
         if archive.has_checksum and archive.filesize <= verify_bytes and not archive.check():
             raise WebError("wiki", f"{path} is damaged, its checksum is wrong: download it again")
         return archive
-    except (RuntimeError, OSError, ValueError) as error:  # ValueError: a NUL or bytes that are no text in the name
+    except (RuntimeError, OSError) as error:
         raise WebError("wiki", f"{path} cannot be read as a ZIM archive ({error}): download it again") from error
 
 
