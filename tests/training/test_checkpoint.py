@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from tests.training.tiny_run import CONFIG, MODEL, Tokens, abstract, new_state, sharded, update
+from tests.training.tiny_run import CONFIG, MODEL, OPTIMIZER, Tokens, abstract, new_state, sharded, update
 from webgpt_jax.models import forward
 from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer, Restored
 from webgpt_jax.training.checkpoint_folder import (
@@ -33,7 +33,8 @@ from webgpt_jax.training.checkpoint_folder import (
     restore_params,
 )
 from webgpt_jax.training.checksums import checksums
-from webgpt_jax.training.train_state import TrainState
+from webgpt_jax.training.sharding import MeshConfig, make_mesh, parameter_shardings
+from webgpt_jax.training.train_state import TrainState, abstract_train_state, create_train_state
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEP = CheckpointConfig()
@@ -120,11 +121,11 @@ def test_the_run_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
                 saver.save(step, state, rng, tokens.position)  # the next update donates these arrays
         return losses
 
-    start, rng = sharded(new_state(), mesh(4)), jax.random.key(7)
+    start, rng = new_state(), jax.random.key(7)
     with run(tmp_path) as checkpointer:
         expected = train(start, rng, Tokens(0), range(1, 9), checkpointer)
     with run(tmp_path) as checkpointer:
-        found = checkpointer.restore(abstract(sharded(new_state(), mesh(4))))
+        found = checkpointer.restore(abstract(new_state()))
     tokens = Tokens(1)
     tokens.position = found.data_position
     assert train(found.state, found.rng, tokens, range(4, 9), None) == expected[3:]
@@ -567,3 +568,22 @@ def test_every_flipped_bit_and_every_swap_changes_the_checksum() -> None:
             changed.append(flipped)
     found = [checksums({"array": jnp.asarray(array)})["array"] for array in changed]
     assert len(set(found)) == 513
+
+
+# With the states and meshes that training makes
+
+
+def test_a_training_state_goes_to_another_mesh_and_starts_another_model(tmp_path: Path) -> None:
+    before = make_mesh(MeshConfig(data=1, fsdp=4, tensor=2))
+    after = make_mesh(MeshConfig(data=1, fsdp=1, tensor=4), jax.devices()[:4])
+    state = create_train_state(MODEL, OPTIMIZER, before, KEY)
+    with run(tmp_path) as checkpointer:
+        checkpointer.save(1, state, KEY, None)
+    like = abstract_train_state(MODEL, OPTIMIZER, after)
+    found = restored(tmp_path, like).state
+    assert_same(found, state)
+    assert jax.tree.map(lambda array: array.sharding, found) == jax.tree.map(lambda array: array.sharding, like)
+    config, params = restore_params(tmp_path, shardings=lambda config: parameter_shardings(after, config), ema=False)
+    assert config == MODEL
+    assert_same(params, state.params)
+    assert jax.tree.map(lambda array: array.sharding, params) == jax.tree.map(lambda array: array.sharding, like.params)
