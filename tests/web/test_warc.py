@@ -8,7 +8,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from webgpt_jax.env import Page, PageWriter, SearchResult
 from webgpt_jax.web import warc
-from webgpt_jax.web.recording_file import Failure, RawResponse, Recording, RecordingError, Request, Results
+from webgpt_jax.web.recording_answer import Failure, Results
+from webgpt_jax.web.recording_file import RawResponse, Recording, RecordingError, Request
 from webgpt_jax.web.warc import export_warc
 
 PDF = b"%PDF-1.7\n\x00\xff\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\n\r\n"

@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from webgpt_jax.env.page import Page
 from webgpt_jax.env.protocol import SearchResult, Web, WebError
-from webgpt_jax.env.text import clean_line
-from webgpt_jax.web.recording_file import Answer, Failure, HttpResponse, Recording, RecordingError, Request, Results
+from webgpt_jax.web.recording_answer import Answer, Failure, Results
+from webgpt_jax.web.recording_file import HttpResponse, Recording, RecordingError, Request
 
 __all__ = [
     "Fetcher",
@@ -36,19 +36,13 @@ __all__ = [
 R = TypeVar("R", bound=HttpResponse)
 R_co = TypeVar("R_co", bound=HttpResponse, covariant=True)
 
-_MAX_REQUEST_SHOWN = 300  # characters of a request that an error message shows
-
 
 class ReplayMissError(RecordingError):
     """A request that the recording has no answer to."""
 
     def __init__(self, request: Request, recording: Recording) -> None:
-        shown = clean_line(request.text)
-        if len(shown) > _MAX_REQUEST_SHOWN:
-            shown = shown[: _MAX_REQUEST_SHOWN - 1] + "…"
-        asked = {"search": "the search", "open": "the page"}[request.kind]
         super().__init__(
-            f"the recording {recording.path} holds no answer to {asked} {shown!r}: "
+            f"the recording {recording.path} holds no answer to {request.shown}: "
             "replay with what it was recorded with, or let it fall through to another web"
         )
         self.request = request
@@ -176,7 +170,7 @@ def _hits(answer: Answer) -> list[SearchResult]:
             return list(hits)
         case Failure(kind, message):
             raise WebError(kind, message)
-    raise RecordingError("the recording is damaged: it answers a search with a page")
+    raise TypeError("a search is answered by results")  # a recording with another answer is refused before
 
 
 def _page(answer: Answer) -> Page:
@@ -185,7 +179,7 @@ def _page(answer: Answer) -> Page:
             return answer
         case Failure(kind, message):
             raise WebError(kind, message)
-    raise RecordingError("the recording is damaged: it answers a page with search results")
+    raise TypeError("opening a page is answered by a page")
 
 
 @dataclass

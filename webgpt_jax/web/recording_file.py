@@ -5,6 +5,9 @@ of its own, so that a process killed at any moment loses the request it was wait
 processes may record into one file. (A power cut may lose the last few rows too; it does not harm the file.) Beside
 them lie the raw responses of the live web, for export; replaying never needs them. Request headers and keys are never
 handed to this module, so they cannot get into a file.
+
+A file may be damaged, or made by somebody who means harm: whatever is read from one is checked first. What the answers
+themselves look like is the matter of `webgpt_jax.web.recording_answer`.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, ParamSpec, Protocol, Self, TypeVar
 
-from webgpt_jax.env.codec import encode
-from webgpt_jax.env.page import Link, Page
-from webgpt_jax.env.protocol import EpisodeError, SearchResult
+from webgpt_jax.env.protocol import EpisodeError
+from webgpt_jax.env.text import clean_line
+from webgpt_jax.web.recording_answer import Answer, decode_answer, encode_answer
 
 APPLICATION_ID = 0x57475054  # "WGPT": tells our files from any other SQLite database
 SCHEMA_VERSION = 1
@@ -51,8 +54,13 @@ _SCHEMA = (
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 
+_TABLES = [("table", "answers"), ("table", "responses")]
+
 _HTTP_URL = re.compile(r"(https?)://([^/?#\\]*)([^#]*)", re.IGNORECASE | re.DOTALL)
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_MAX_REQUEST_SHOWN = 300  # characters of a request that an error message shows
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,23 +95,13 @@ class Request:
             host = name
         return cls("open", f"{scheme}://{user}{at}{host.lower()}{rest}")
 
-
-@dataclass(frozen=True)
-class Failure:
-    """The kind and message of a `WebError`."""
-
-    kind: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Results:
-    """The hits of a search, best first."""
-
-    hits: tuple[SearchResult, ...]
-
-
-Answer = Results | Page | Failure
+    @property
+    def shown(self) -> str:
+        """The request in an error message: `the search '…'`, `the page '…'`."""
+        text = clean_line(self.text)
+        if len(text) > _MAX_REQUEST_SHOWN:
+            text = text[: _MAX_REQUEST_SHOWN - 1] + "…"
+        return f"{'the search' if self.kind == 'search' else 'the page'} {text!r}"
 
 
 @dataclass(frozen=True)
@@ -152,6 +150,8 @@ class Recording:
         with self._explained("opened"):
             if self.path.is_dir():
                 raise RecordingError(f"the recording {self.path} is a folder: give the name of a file")
+            if self.path.exists() and not self.path.is_file():
+                raise RecordingError(f"{self.path} is a device or a pipe and can be no recording: name a file")
             if not write and not self.path.exists():
                 raise RecordingError(f"there is no recording {self.path}: check the name, or make one by recording")
             if not self.path.parent.is_dir():
@@ -176,15 +176,26 @@ class Recording:
                     self._connection.execute(statement)
             self._connection.execute("COMMIT")
         if self._pragma("application_id") != APPLICATION_ID:
-            raise RecordingError(f"{self.path} is not a recording of the web: nothing in it was read or changed")
+            raise self._no_recording()
         version = self._pragma("user_version")
         if version != SCHEMA_VERSION:
             raise RecordingError(
                 f"the recording {self.path} has format {version} and this program reads format {SCHEMA_VERSION}: "
                 "use the version of webgpt_jax that wrote it, or record again"
             )
+        # A view in the place of a table may be a query without an end, and a trigger may do as it likes with ours.
+        if self._objects() != _TABLES:
+            raise self._no_recording()
         if self.writable:
             _prefer_wal(self._connection)
+
+    def _no_recording(self) -> RecordingError:
+        return RecordingError(f"{self.path} is not a recording of the web: nothing in it was read or changed")
+
+    def _objects(self) -> list[tuple[str, str]]:
+        """Type and name of everything in the file but SQLite's own."""
+        query = "SELECT type, name FROM sqlite_master WHERE name NOT GLOB 'sqlite_*' ORDER BY name, type"
+        return list(self._connection.execute(query))
 
     def _is_new(self) -> bool:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -201,6 +212,11 @@ class Recording:
             if "not a database" in str(error):
                 raise RecordingError(f"{self.path} is not a recording of the web: it is no SQLite file") from error
             raise RecordingError(f"the recording {self.path} cannot be {done}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise self._damaged("a row in it is no text") from error
+
+    def _damaged(self, how: str) -> RecordingError:
+        return RecordingError(f"the recording {self.path} is damaged: {how}; use another copy, or record again")
 
     def close(self) -> None:
         """Waits for what is being written and closes the file. Closing twice is harmless."""
@@ -230,14 +246,21 @@ class Recording:
             row = self._connection.execute(
                 "SELECT answer FROM answers WHERE kind = ? AND request = ?", (request.kind, _storable(request.text))
             ).fetchone()
-        return None if row is None else self._decoded(row[0])
+        return None if row is None else self._decoded(request, row[0])
 
     def keep(self, request: Request, answer: Answer) -> Answer:
-        """Records the answer unless the request has one already; returns the one that the file now holds."""
+        """Records the answer unless the request has one already; returns the one that the file now holds.
+
+        Raises `RecordingError` also for a page that names false domains: it could not be read back.
+        """
+        try:
+            encoded = encode_answer(answer)
+        except ValueError as error:
+            raise RecordingError(f"the answer to {request.shown} cannot be recorded: {error}") from error
         with self._explained("written"):
             self._connection.execute(
                 "INSERT INTO answers (kind, request, recorded_at, answer) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (request.kind, _storable(request.text), _now(), _encode(answer)),
+                (request.kind, _storable(request.text), _now(), encoded),
             )
         kept = self.find(request)
         if kept is None:
@@ -270,7 +293,10 @@ class Recording:
         with self._explained("read"):
             cursor = self._connection.execute("SELECT kind, request, recorded_at, answer FROM answers ORDER BY id")
             for kind, text, recorded_at, answer in cursor:
-                yield Recorded(Request(kind, text), recorded_at, self._decoded(answer))
+                if kind not in ("search", "open") or not isinstance(text, str) or not _is_timestamp(recorded_at):
+                    raise self._damaged("a request in it cannot be read")
+                request = Request(kind, text)
+                yield Recorded(request, recorded_at, self._decoded(request, answer))
 
     def response(self, request: Request) -> RawResponse | None:
         """The raw response to a request, where the live web gave one."""
@@ -279,24 +305,34 @@ class Recording:
                 "SELECT url, status, content_type, body, recorded_at FROM responses WHERE request = ?",
                 (_storable(request.text),),
             ).fetchone()
-        return None if row is None else RawResponse(*row)
+        match row:
+            case None:
+                return None
+            case (str(), int(status), str() | None, bytes(), date) if 100 <= status <= 999 and _is_timestamp(date):
+                return RawResponse(*row)
+        raise self._damaged(f"its raw response to {request.shown} cannot be read")
 
-    def _decoded(self, text: str) -> Answer:
+    def _decoded(self, request: Request, text: str) -> Answer:
         try:
-            return _decode(text)
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecordingError(f"the recording {self.path} is damaged: an answer in it cannot be read") from error
+            return decode_answer(request.kind, text)
+        except ValueError as error:
+            raise self._damaged(f"its answer to {request.shown} cannot be read, {error}") from error
 
 
 def _connect_to_write(path: Path) -> sqlite3.Connection:
     # Every statement is a transaction of its own (isolation_level None); the one thread makes sharing safe.
-    return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection.text_factory = bytes.decode
+    return connection
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
     def connect(options: str) -> sqlite3.Connection:
         uri = f"{path.resolve().as_uri()}?{options}"
-        return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        # SQLite's own error for text that is not UTF-8 quotes the whole of it.
+        connection.text_factory = bytes.decode
+        return connection
 
     connection = connect("mode=ro")
     try:
@@ -321,6 +357,10 @@ def _prefer_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
+def _is_timestamp(value: object) -> bool:
+    return isinstance(value, str) and _TIMESTAMP.fullmatch(value) is not None
+
+
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -332,25 +372,3 @@ def _storable(text: str) -> str:
     except UnicodeEncodeError:
         return json.dumps(text)
     return text
-
-
-def _encode(answer: Answer) -> str:
-    # ASCII JSON: lone surrogates, which hostile URLs may hold, survive the way to the file and back.
-    match answer:
-        case Results(hits):
-            return json.dumps({"results": encode(hits)})
-        case Failure():
-            return json.dumps({"error": encode(answer)})
-        case Page():
-            return json.dumps({"page": encode(answer)})
-
-
-def _decode(text: str) -> Answer:
-    content = json.loads(text)
-    if "results" in content:
-        return Results(tuple(SearchResult(**hit) for hit in content["results"]))
-    if "error" in content:
-        return Failure(**content["error"])
-    page = dict(content["page"])
-    links = [Link(**link) for link in page.pop("links")]
-    return Page(links=links, **page)

@@ -23,7 +23,8 @@ from urllib.parse import quote
 
 from webgpt_jax.env.codec import encode
 from webgpt_jax.env.page import Page
-from webgpt_jax.web.recording_file import Failure, RawResponse, Recorded, Recording, RecordingError, Results
+from webgpt_jax.web.recording_answer import Failure, Results
+from webgpt_jax.web.recording_file import RawResponse, Recorded, Recording, RecordingError
 
 _URI_SAFE = "!$%&'()*+,/:;=?@[]~#-._"  # what stays as it is in a URI; blanks, controls and letters beyond ASCII do not
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
