@@ -1,6 +1,10 @@
 """A recording leaves as a web archive that other tools read, always the same one."""
 
 import json
+import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from webgpt_jax.web.recording_answer import Failure, Results
 from webgpt_jax.web.recording_file import RawResponse, Recording, RecordingError, Request
 from webgpt_jax.web.warc import export_warc
 
+ROOT = Path(__file__).resolve().parents[2]
 PDF = b"%PDF-1.7\n\x00\xff\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\n\r\n"
 
 
@@ -121,3 +126,82 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(
         export_warc(recording, tmp_path / "a.warc")
     assert (tmp_path / "a.warc").read_text() == "an older one"
     assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_a_device_or_a_pipe_is_not_replaced(recording: Recording, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for destination in (pipe, link, tmp_path):
+        with pytest.raises(RecordingError, match="name a file"):
+            export_warc(recording, destination)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+
+
+def test_a_symbolic_link_stays_and_its_file_is_written(recording: Recording, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "old"
+    target.write_text("an older one")
+    target.chmod(0o600)
+    link = tmp_path / "a.warc"
+    link.symlink_to(target)
+    assert export_warc(recording, link) == 11
+    assert link.readlink() == target
+    assert len(read(target)) == 11
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [path.name for path in target.parent.iterdir()] == ["old"]
+    missing = tmp_path / "b.warc"
+    missing.symlink_to(tmp_path / "elsewhere" / "new")
+    assert export_warc(recording, missing) == 11
+    assert len(read(tmp_path / "elsewhere" / "new")) == 11
+    loop = tmp_path / "c.warc"
+    loop.symlink_to(loop)
+    with pytest.raises(RecordingError, match="cannot be written"):
+        export_warc(recording, loop)
+
+
+def test_what_is_in_use_is_not_replaced(recording: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "a.webrec"
+    link = tmp_path / "to-it"
+    link.symlink_to(path)
+    for name in ("a.webrec", "a.webrec-wal", "a.webrec-shm", "to-it"):
+        with pytest.raises(RecordingError, match="would replace the recording itself"):
+            export_warc(recording, tmp_path / name)
+    assert len(list(recording.rows())) == 6
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_standard_output_is_no_destination(recording: Recording, tmp_path: Path, kind: str) -> None:
+    recording.close()
+    code = (
+        "import sys; from pathlib import Path; from webgpt_jax.web.warc import export_warc\n"
+        "from webgpt_jax.web.recording_file import Recording, RecordingError\n"
+        "try: export_warc(Recording(sys.argv[1], write=False), Path('/dev/stdout'))\n"
+        "except RecordingError as error: print(error)\n"
+    )
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "a.webrec")],
+            cwd=ROOT,
+            stdout=file if kind == "file" else subprocess.PIPE,
+            check=True,
+        )
+    said = (done.stdout or out.read_bytes()).decode()
+    assert said.startswith("the web archive /dev/stdout cannot be written: ")
+    assert ("name another file" if kind == "file" else "name a file") in said
+
+
+def test_a_file_in_the_place_of_a_folder_is_said(recording: Recording, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RecordingError, match="cannot be written"):
+        export_warc(recording, tmp_path / "file" / "a.warc")
+
+
+def test_nothing_beside_the_destination_is_touched(recording: Recording, tmp_path: Path) -> None:
+    (tmp_path / "a.warc.partial").write_text("mine")
+    export_warc(recording, tmp_path / "a.warc")
+    assert (tmp_path / "a.warc.partial").read_text() == "mine"
+    assert len(list(tmp_path.glob("*.partial"))) == 1

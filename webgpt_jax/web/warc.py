@@ -10,9 +10,14 @@ same recording always gives the same file.
 from __future__ import annotations
 
 import json
+import os
 import re
+import secrets
+import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from http.client import responses
 from io import BytesIO
@@ -44,27 +49,61 @@ _INFO = (
 def export_warc(recording: Recording, destination: Path) -> int:
     """Writes the recording as a WARC file, compressed where the name ends in ".gz"; returns the number of records.
 
-    A file of that name is replaced once the new one is whole. Raises `RecordingError` when the recording cannot be
-    read, the file cannot be written, or warcio is not installed.
+    A file of that name is replaced once the new one is whole, keeping its permissions; of a symbolic link, the file
+    that it leads to.
+
+    Raises:
+      RecordingError: the recording cannot be read, the file cannot be written, warcio is not installed, or the
+        destination is no file to be replaced: a folder, a device, a pipe, standard output, the recording itself.
     """
     try:
         from warcio.warcwriter import WARCWriter
     except ImportError as error:
         raise RecordingError("exporting a recording needs the package warcio: pip install warcio") from error
-    partial = destination.with_name(destination.name + ".partial")
     count = 0
     try:
-        with partial.open("wb") as file:
-            writer = WARCWriter(file, gzip=destination.suffix == ".gz", warc_version="WARC/1.1")
-            for record in _records(recording, writer):
-                writer.write_record(record)
-                count += 1
-        partial.replace(destination)
+        target = _target(recording, destination)
+        partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
+        try:
+            with partial.open("xb") as file:
+                writer = WARCWriter(file, gzip=destination.suffix == ".gz", warc_version="WARC/1.1")
+                for record in _records(recording, writer):
+                    writer.write_record(record)
+                    count += 1
+            if target.exists():
+                shutil.copymode(target, partial)
+            partial.replace(target)
+        finally:
+            with suppress(OSError):  # it has become the archive, or was never made
+                partial.unlink()
     except OSError as error:
         raise RecordingError(f"the web archive {destination} cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
     return count
+
+
+def _target(recording: Recording, destination: Path) -> Path:
+    """The file to write: a new file's name takes its place, so that it must be no device and nothing in use."""
+    try:
+        status = destination.stat()
+    except FileNotFoundError:
+        status = None
+    target = destination.resolve()
+    database = recording.path.resolve()
+    if target in [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]:
+        raise RecordingError(f"the web archive {destination} would replace the recording itself: give another name")
+    if status is None:
+        return target
+    if not stat.S_ISREG(status.st_mode):
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or a pipe, and no file"
+        raise RecordingError(f"the web archive {destination} cannot be written: it is {what}; name a file")
+    for stream in (0, 1, 2):
+        with suppress(OSError):  # a stream that is closed
+            if os.path.samestat(status, os.fstat(stream)):
+                raise RecordingError(
+                    f"the web archive {destination} cannot be written: this command reads or prints there; "
+                    "name another file"
+                )
+    return target
 
 
 def _records(recording: Recording, builder: Any) -> Iterator[Any]:
