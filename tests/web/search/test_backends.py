@@ -244,7 +244,7 @@ def test_bing_says_that_it_is_retired_in_every_error() -> None:
 
 def test_searxng_says_how_to_turn_json_on() -> None:
     error = failure("searxng", Answer(b"<h1>Forbidden</h1>", status=403))
-    assert error.kind == "http"
+    assert error.kind == "setup"
     assert "search.formats" in error.message
 
 

@@ -259,7 +259,7 @@ def test_redirects_do_not_carry_the_key_away(name: str, status: int) -> None:
                 with pytest.raises(WebError, match="another address") as raised:
                     await backend.search("crows")
                 await backend.aclose()
-                assert raised.value.kind == "http"
+                assert raised.value.kind == "setup"
                 assert other.requests == []
 
     asyncio.run(run())

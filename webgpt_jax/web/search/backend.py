@@ -21,10 +21,11 @@ from webgpt_jax.env.urls import host_of
 from webgpt_jax.web.limits import parse_retry_after
 from webgpt_jax.web.search.client import Failure, HttpClient, HttpLimits, Reply, Request
 from webgpt_jax.web.search.results import cut_query, to_results
+from webgpt_jax.web.search.secrets import Secrets
 from webgpt_jax.web.status import status_line
 
 MAX_EXPLANATION = 200  # characters that are quoted of a service's own words
-_KEY_PIECE = 6  # characters of the key that may not stand in a quotation
+_MAX_EXAMINED = 10_000  # characters of them that are looked through for the key
 
 
 class SearchBackend(Protocol):
@@ -73,6 +74,7 @@ class SearchApi(ABC):
         if not 1 <= count <= self.service.max_count:
             raise ValueError(f"{self.service.label} gives 1 to {self.service.max_count} results, not {count}")
         self._key = key.strip()
+        self._secrets = Secrets([self._key])
         self._base_url = base_url.strip().rstrip("/")
         self._count = count
         self._client = HttpClient(self.service.label, limits or HttpLimits())
@@ -104,8 +106,8 @@ class SearchApi(ABC):
         """The hits for a query, best first, each page once; a long query is cut to the API's limit.
 
         Raises:
-          WebError: kind "key", "query", "quota", "rate_limit", "http", "timeout", "connection", "too_large" or
-            "bad_answer".
+          WebError: kind "key", "query", "quota", "setup", "rate_limit", "http", "timeout", "connection", "too_large"
+            or "bad_answer".
         """
         self.check()
         service = self.service
@@ -140,7 +142,10 @@ class SearchApi(ABC):
     # ---- for back ends
 
     def _listed(self, answer: Mapping[str, Any], *path: str, title: str, url: str, snippet: str) -> list[SearchResult]:
-        """The results in the list at `path` of the answer; none where it, or what it stands in, is left out or null."""
+        """The results in the list at `path` of the answer; none where it, or what it stands in, is left out or null.
+
+        A result that holds the key is left out.
+        """
         value: Any = answer
         for name in path:
             if not isinstance(value, Mapping):
@@ -150,7 +155,15 @@ class SearchApi(ABC):
                 return []
         if not isinstance(value, list):
             raise self._bad_answer(f"its {path[-1]!r} is no list")
-        return to_results(value, self._count, title=title, url=url, snippet=snippet, is_html=self.service.is_html)
+        return to_results(
+            value,
+            self._count,
+            title=title,
+            url=url,
+            snippet=snippet,
+            is_html=self.service.is_html,
+            refuse=self._secrets.in_result,
+        )
 
     def _bad_answer(self, what: str) -> WebError:
         label = self.service.label
@@ -204,17 +217,16 @@ class SearchApi(ABC):
             return Failure(error, retry=True, pause_seconds=_retry_after(reply))
         if 300 <= status < 400:
             where = f"{label} points to another address ({status_line(status)})."
-            return Failure(WebError("http", f"{where} Set its base URL to the final one."))
+            return Failure(WebError("setup", f"{where} Set its base URL to the final one."))
         said = self._quoted(self._explanation(answer))
         return Failure(WebError("http", f"{label} does not take the search ({status_line(status)}).{said}"))
 
     def _quoted(self, explanation: Any) -> str:
-        """The service's own words, as part of an error; nothing if they hold a piece of the key."""
+        """The service's own words, as part of an error; nothing if they hold a piece of the key, however spelt."""
         if not isinstance(explanation, str):
             return ""
-        words = clean_line(explanation)
-        pieces = {self._key[at : at + _KEY_PIECE] for at in range(max(1, len(self._key) - _KEY_PIECE + 1))} - {""}
-        if not words or any(piece in words for piece in pieces):
+        words = clean_line(explanation[:_MAX_EXAMINED])
+        if not words or self._secrets.in_explanation(words):
             return ""
         return f" It says: {words[:MAX_EXPLANATION]}"
 

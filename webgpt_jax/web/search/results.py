@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -61,13 +61,20 @@ def _web_url(value: Any) -> str:
 
 
 def to_results(
-    entries: Iterable[Any], count: int, *, title: str, url: str, snippet: str, is_html: bool
+    entries: Iterable[Any],
+    count: int,
+    *,
+    title: str,
+    url: str,
+    snippet: str,
+    is_html: bool,
+    refuse: Callable[[SearchResult], bool],
 ) -> list[SearchResult]:
     """The first `count` usable entries of an answer.
 
     `title`, `url` and `snippet` are the API's names of these fields; `is_html` says whether its texts are HTML.
-    An entry without an http(s) URL, and one whose page is already in the list, is skipped. One without a title is
-    given its URL as title.
+    An entry without an http(s) URL, one whose page is already in the list, and one that `refuse` is true of is skipped.
+    One without a title is given its URL as title.
     """
     results: list[SearchResult] = []
     pages: set[str] = set()
@@ -78,14 +85,14 @@ def to_results(
         page = address.partition("#")[0]
         if not address or page in pages:
             continue
-        pages.add(page)
-        results.append(
-            SearchResult(
-                title=plain_text(dig(entry, title), MAX_TITLE, is_html) or clean_line(address)[:MAX_TITLE],
-                url=address,
-                snippet=plain_text(dig(entry, snippet), MAX_SNIPPET, is_html),
-            )
+        result = SearchResult(
+            title=plain_text(dig(entry, title), MAX_TITLE, is_html) or clean_line(address)[:MAX_TITLE],
+            url=address,
+            snippet=plain_text(dig(entry, snippet), MAX_SNIPPET, is_html),
         )
+        if not refuse(result):
+            pages.add(page)
+            results.append(result)
     return results
 
 

@@ -7,13 +7,27 @@ which may be on a private network, unlike the pages that are fetched.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 from webgpt_jax.env.protocol import SearchResult, WebError
 from webgpt_jax.env.urls import host_of
 from webgpt_jax.web.search.backend import SearchApi, Service
 from webgpt_jax.web.search.client import Failure, HttpLimits, Request
+from webgpt_jax.web.search.secrets import Secrets
+
+
+def _login(url: str) -> list[str]:
+    """The password in a URL, and user name and password as they are sent."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    sent = b64encode(f"{user}:{password}".encode("latin-1", "replace")).decode()
+    return [password, sent] if password else []
 
 
 class SearXNG(SearchApi):
@@ -36,6 +50,7 @@ class SearXNG(SearchApi):
 
     def __init__(self, base_url: str, *, count: int = 10, limits: HttpLimits | None = None) -> None:
         super().__init__("", base_url=base_url, count=count, limits=limits)
+        self._secrets = Secrets(_login(self._base_url))
 
     def check(self) -> None:
         """Raises `WebError("key", …)` for an address that is missing or none. Sends nothing."""
@@ -69,7 +84,7 @@ class SearXNG(SearchApi):
         if status == 403:
             return Failure(
                 WebError(
-                    "http",
+                    "setup",
                     "The SearXNG instance does not answer in JSON (HTTP 403). Add json to search.formats in its "
                     "settings.yml, or use another instance.",
                 )
