@@ -309,6 +309,54 @@ def test_a_request_that_all_gave_up_is_cancelled_and_not_recorded(tmp_path: Path
     asyncio.run(main())
 
 
+class MendedWeb:
+    """Refuses until its operator has mended it."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.mended = False
+
+    async def search(self, query: str) -> list[SearchResult]:
+        if self.mended:
+            return [SearchResult("Crows", "http://a.test/", "")]
+        raise WebError(self.kind, "It is refused.")
+
+    async def open(self, url: str) -> Page:
+        if self.mended:
+            return Page("T", "a.test", url, "x")
+        raise WebError(self.kind, "It is refused.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        *((kind, False) for kind in ("key", "quota", "setup", "connection", "closed", "folder", "index", "wiki", "io")),
+        *((kind, True) for kind in ("http", "timeout", "refused", "dns", "connect", "tls", "robots", "rate_limit")),
+        *((kind, True) for kind in ("offline", "not_found", "encrypted", "too_large", "bad_answer", "of our own")),
+    ],
+)
+def test_what_the_operator_has_to_mend_is_not_recorded(tmp_path: Path, kind: str, kept: bool) -> None:
+    async def main() -> None:
+        inner = MendedWeb(kind)
+        with Recording(tmp_path / "a.webrec") as recording:
+            web = RecordingWeb(inner, recording)
+            for call in (web.search("q"), web.open("http://a.test/")):
+                with pytest.raises(WebError, match="It is refused") as caught:
+                    await call
+                assert caught.value.kind == kind
+            assert len(list(recording.rows())) == (2 if kept else 0)
+            inner.mended = True
+            if kept:
+                with pytest.raises(WebError, match="It is refused"):
+                    await web.search("q")
+            else:
+                assert (await web.search("q"))[0].title == "Crows"
+                assert (await ReplayWeb(recording).search("q"))[0].title == "Crows"
+                assert (await web.open("http://a.test/")).title == "T"
+
+    asyncio.run(main())
+
+
 def test_the_recordings_own_time_limit_is_an_answer(tmp_path: Path) -> None:
     async def main() -> None:
         inner = StuckWeb()

@@ -3,8 +3,9 @@
 A recording holds one answer a request, the first it got, and the recording web itself gives that answer when the
 request comes again. What an episode sees is then a function of its requests alone, so that a recording run and its
 replays agree whatever else runs beside them and in whatever order answers came (our reading: the paper says nothing of
-repetition). Failures and timeouts are answers like any other. A request that its caller gave up is no answer and is not
-recorded. To ask the live web anew, record into a new file.
+repetition). Failures and timeouts of the web are answers like any other. What is no answer of the web is not recorded:
+a request that its caller gave up, and a failure that its operator has to mend (`OPERATOR_KINDS`), so that the request
+is asked anew when that is done. To ask the live web anew for what was answered, record into a new file.
 
     recording = Recording(Path("run.webrec"))
     web = RecordingWeb(LiveWeb(RecordingFetcher(fetcher, recording), ...), recording)
@@ -24,6 +25,7 @@ from webgpt_jax.web.recording_answer import Answer, Failure, Results
 from webgpt_jax.web.recording_file import HttpResponse, Recording, RecordingError, Request
 
 __all__ = [
+    "OPERATOR_KINDS",
     "Fetcher",
     "Recording",
     "RecordingError",
@@ -32,6 +34,22 @@ __all__ = [
     "ReplayMissError",
     "ReplayWeb",
 ]
+
+# Kinds of `WebError` that are not recorded: they tell of the set-up on this side and not of the web, and go away when
+# the operator mends it. An episode that saw one cannot be replayed: its request has no answer.
+OPERATOR_KINDS = frozenset(
+    {
+        "key",  # of the search engine: missing or refused
+        "quota",  # what the key may ask is used up
+        "setup",  # the search engine is at another address, or not set up for programs
+        "connection",  # the search engine cannot be reached: the network is down, or its address is wrong
+        "closed",  # the web was closed while it was being asked
+        "folder",  # a folder of pages, an index or an offline wiki cannot be read, or a file in one
+        "index",
+        "wiki",
+        "io",
+    }
+)
 
 R = TypeVar("R", bound=HttpResponse)
 R_co = TypeVar("R_co", bound=HttpResponse, covariant=True)
@@ -50,6 +68,8 @@ class ReplayMissError(RecordingError):
 
 class RecordingWeb:
     """A web that asks another one and records what it answers; what is recorded already is not asked again.
+
+    Failures are recorded too, but for those of `OPERATOR_KINDS`.
 
     Any number of tasks of one event loop may use it at once: equal requests under way are asked once. When the last
     task that waits for a request is cancelled, so is the request.
@@ -92,6 +112,8 @@ class RecordingWeb:
             if not limit.expired():  # the other web's own: a fault of the program, no answer
                 raise
             answer = Failure("timeout", f"There was no answer within {self._timeout_s:g} seconds.")
+        if isinstance(answer, Failure) and answer.kind in OPERATOR_KINDS:
+            return answer
         return await recording.in_thread(recording.keep, request, answer)
 
 
