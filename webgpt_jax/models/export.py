@@ -156,6 +156,7 @@ def _write(folder: Path, pieces: list[_Piece], sizes: Any, max_file_bytes: int) 
             for tensor, array in disassemble(piece.parts, sizes, piece.on_host(), piece.layer)
         }
         save_file(tensors, folder / name, metadata={"format": "pt"})
+        (folder / name).chmod(0o644)  # the library keeps its files to their owner
         index |= dict.fromkeys(tensors, name)
     if len(files) > 1:
         content = {"metadata": {"total_size": sum(piece.size for piece in pieces)}, "weight_map": index}
