@@ -10,7 +10,7 @@ BIN = $(VENV)/bin
 BASE = $(VENV)/.installed
 DEV = $(VENV)/.installed-$(EXTRAS)
 
-.PHONY: demo test slow lint bench clean
+.PHONY: demo test slow parity .parity lint bench clean
 
 demo: $(BASE)  ## answer a question from the bundled web
 	$(BIN)/webgpt ask "$(QUESTION)"
@@ -20,6 +20,12 @@ test: $(DEV)  ## everything but the long tests
 
 slow: $(DEV)  ## the long tests
 	$(BIN)/python -m pytest -m slow
+
+parity:  ## our logits beside those of transformers, live
+	$(MAKE) EXTRAS=dev,train,parity .parity
+
+.parity: $(DEV)
+	$(BIN)/python -m pytest tests/parity
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check .
