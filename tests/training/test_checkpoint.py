@@ -22,8 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 from tests.training.tiny_run import CONFIG, MODEL, OPTIMIZER, Tokens, abstract, new_state, sharded, update
 from webgpt_jax.models import forward
-from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer, Restored
-from webgpt_jax.training.checkpoint_folder import (
+from webgpt_jax.models.checkpoint_folder import (
     MARKER,
     CheckpointError,
     complete_steps,
@@ -32,7 +31,8 @@ from webgpt_jax.training.checkpoint_folder import (
     read_record,
     restore_params,
 )
-from webgpt_jax.training.checksums import checksums
+from webgpt_jax.models.checksums import checksums
+from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer, Restored
 from webgpt_jax.training.sharding import MeshConfig, make_mesh, parameter_shardings
 from webgpt_jax.training.train_state import TrainState, abstract_train_state, create_train_state
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from webgpt_jax.training.checkpoint_folder import complete_steps, read_record, restore_params
+from webgpt_jax.models.checkpoint_folder import complete_steps, read_record, restore_params
 from webgpt_jax.training.preemption import PREEMPTED, Preemption
 
 ROOT = Path(__file__).resolve().parents[2]

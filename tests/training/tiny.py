@@ -64,7 +64,7 @@ def random_parameters(config: TransformerConfig, head: Head) -> Params:
     generator = np.random.default_rng(0)
 
     def draw(spec: ParameterSpec) -> Any:
-        return (spec.mean + (spec.std + 0.2) * generator.standard_normal(spec.shape)).astype(np.float32)
+        return (spec.mean + 0.2 * generator.standard_normal(spec.shape)).astype(np.float32)
 
     return map_tree(draw, parameter_specs(config, head))
 

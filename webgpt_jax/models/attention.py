@@ -59,12 +59,14 @@ def causal_mask(length: int, segments: jax.Array | None, window: int | None) -> 
 def plain_attention(
     query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array | None, window: int | None
 ) -> jax.Array:
-    """The definition: scores and softmax in float32."""
-    scores = jnp.einsum("btkgh,bskh->bkgts", query, key, preferred_element_type=jnp.float32)
-    mask = causal_mask(query.shape[1], segments, window)[:, None, None]  # [1 or B, 1, 1, T, S]
-    scores = jnp.where(mask, scores * attention_scale(query.shape[-1]), MASKED)
+    """The definition: scores and softmax in float32. Queries are brought into the order of the scores, which are the
+    larger arrays, so that no score is copied."""
+    query = jnp.transpose(query, (0, 2, 3, 1, 4))  # [B, K, G, T, H]
+    scores = jnp.einsum("bkgth,bskh->bkgts", query, key, preferred_element_type=jnp.float32)
+    mask = causal_mask(key.shape[1], segments, window)[:, None, None]  # [1 or B, 1, 1, T, S]
+    scores = jnp.where(mask, scores * attention_scale(key.shape[-1]), MASKED)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-    return jnp.einsum("bkgts,bskh->btkgh", weights, value)
+    return jnp.transpose(jnp.einsum("bkgts,bskh->bkgth", weights, value), (0, 3, 1, 2, 4))
 
 
 def _library_attention(

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from webgpt_jax.models.activations import UNSHARDED
-from webgpt_jax.models.attention import MASKED, attention_scale, causal_mask
+from webgpt_jax.models.attention import MASKED, attention_scale, causal_mask, plain_attention
 from webgpt_jax.models.config import TransformerConfig
 from webgpt_jax.models.layers import embed, mlp, norm, project_out, project_qkv, residual, unembed
 from webgpt_jax.models.parameters import Axes, Params
@@ -215,24 +215,24 @@ def _chunk_attention(
     starts: jax.Array,  # [C]
 ) -> jax.Array:  # [C, T, K, G, H]
     """Attention over the cache's rows before the chunk, and the chunk's own up to each token."""
-    length, scale = query.shape[1], attention_scale(config.head_dim)
-    own = jnp.einsum("ctkgh,cskh->cktgs", query, key, preferred_element_type=jnp.float32) * scale
-    own = jnp.where(causal_mask(length, None, config.sliding_window)[:, None, :, None], own, MASKED)
     if old is None:
-        weights = jax.nn.softmax(own, axis=-1).astype(value.dtype)
-        return jnp.einsum("cktgs,cskh->ctkgh", weights, value)
+        return plain_attention(query, key, value, None, config.sliding_window)
     old_keys, old_values = old
-    before = jnp.einsum("ctkgh,ckhs->cktgs", query, old_keys, preferred_element_type=jnp.float32) * scale
+    length, scale = query.shape[1], attention_scale(config.head_dim)
+    query = jnp.transpose(query, (0, 2, 3, 1, 4))  # [C, K, G, T, H]
+    own = jnp.einsum("ckgth,cskh->ckgts", query, key, preferred_element_type=jnp.float32) * scale
+    own = jnp.where(causal_mask(length, None, config.sliding_window)[:, None, None], own, MASKED)
+    before = jnp.einsum("ckgth,ckhs->ckgts", query, old_keys, preferred_element_type=jnp.float32) * scale
     queries = starts[:, None] + jnp.arange(length, dtype=jnp.int32)[None]  # [C, T]
     seen = _seen_rows(config, starts[:, None], old_keys.shape[-1], queries)  # [C, T, S]
-    before = jnp.where(seen[:, None, :, None], before, MASKED)
+    before = jnp.where(seen[:, None, None], before, MASKED)
     top = jnp.maximum(jnp.max(before, axis=-1, keepdims=True), jnp.max(own, axis=-1, keepdims=True))
     before, own = jnp.exp(before - top), jnp.exp(own - top)
     total = jnp.sum(before, axis=-1, keepdims=True) + jnp.sum(own, axis=-1, keepdims=True)
     mixed = jnp.einsum(
-        "cktgs,cksh->cktgh", before.astype(value.dtype), old_values, preferred_element_type=jnp.float32
-    ) + jnp.einsum("cktgs,cskh->cktgh", own.astype(value.dtype), value, preferred_element_type=jnp.float32)
-    return jnp.transpose((mixed / total).astype(value.dtype), (0, 2, 1, 3, 4))
+        "ckgts,cksh->ckgth", before.astype(value.dtype), old_values, preferred_element_type=jnp.float32
+    ) + jnp.einsum("ckgts,cskh->ckgth", own.astype(value.dtype), value, preferred_element_type=jnp.float32)
+    return jnp.transpose((mixed / total).astype(value.dtype), (0, 3, 1, 2, 4))
 
 
 def _seen_rows(config: TransformerConfig, filled: jax.Array, length: int, positions: jax.Array) -> jax.Array:

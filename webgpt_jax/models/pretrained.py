@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
@@ -141,11 +140,9 @@ def _check_vocabulary(tokenizer: Tokenizer | None, config: TransformerConfig, pa
 
 
 def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) -> tuple[Transformer, Tokenizer | None]:
-    """A checkpoint of ours. Training stands above this package, so what reads it is found by name, and only here.
+    """A checkpoint of ours. The tokenizer's files may stand in the folder of the run."""
+    from webgpt_jax.models import checkpoint_folder as checkpoints  # Orbax takes a second that other models need not
 
-    The tokenizer's files may stand in the folder of the run.
-    """
-    checkpoints = import_module("webgpt_jax.training.checkpoint_folder")
     if not checkpoints.is_checkpoint(path):
         raise PretrainedError(f"{path} has no config.json, and holds no checkpoint of ours")
     try:

@@ -48,7 +48,7 @@ def use_compilation_cache(folder: str | Path) -> None:
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
     for name, value in settings.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+        jax.config.update(name, value)
 
 
 def chunks(length: int, buckets: Sequence[int], start: int = 0) -> list[tuple[int, int]]:

@@ -32,7 +32,7 @@ import jax
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from webgpt_jax.training.checkpoint_folder import (
+from webgpt_jax.models.checkpoint_folder import (
     EMA,
     FORMAT,
     MARKER,
@@ -55,8 +55,8 @@ from webgpt_jax.training.checkpoint_folder import (
     read_arrays,
     read_record,
 )
+from webgpt_jax.models.checksums import checksums
 from webgpt_jax.training.checkpoint_values import gather_positions, key_from_json, key_to_json, own_position
-from webgpt_jax.training.checksums import checksums
 from webgpt_jax.training.train_state import TrainState
 
 _LOG = logging.getLogger(__name__)

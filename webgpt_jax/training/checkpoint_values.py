@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from webgpt_jax.training.checkpoint_folder import CheckpointError, Json
+from webgpt_jax.models.checkpoint_folder import CheckpointError, Json
 
 
 def key_to_json(key: jax.Array) -> dict[str, Json]:

@@ -26,8 +26,9 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from webgpt_jax.models import Params, RotaryScaling, TransformerConfig
-from webgpt_jax.training.checksums import checksums
+from webgpt_jax.models.checksums import checksums
+from webgpt_jax.models.config import RotaryScaling, TransformerConfig
+from webgpt_jax.models.parameters import Params
 
 FORMAT = 1
 MARKER = "webgpt_checkpoint.json"
@@ -225,7 +226,7 @@ def model_config(config: Mapping[str, Json], path: str | Path) -> TransformerCon
 
 def abstract(shape: tuple[int, ...], dtype: Any, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
     """An array to be read."""
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)  # type: ignore[no-untyped-call]
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
 
 
 def flatten(tree: Any) -> Flat:
