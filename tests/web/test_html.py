@@ -42,12 +42,24 @@ def text_of(html: str) -> str:
         ("un<b>brok</b>en w<wbr>ord", "unbroken word"),
         ("one <span> two </span> three", "one two three"),
         ("<button>one</button><button>two</button>", "one two"),
+        ("<label>one</label><input><label>two</label>", "one two"),
+        ("a<progress>70 %</progress>b<meter>6/10</meter>c<select><option>d</select>e", "a b c e"),
+        ("one<script>x</script>two<svg></svg>three", "onetwo three"),
         # superscripts and subscripts
         ("x<sup>2</sup> H<sub>2</sub>O", "x^2 H_2O"),
         ("y<sup>n<sup>2</sup></sup> z<sub>i<sup>2</sup></sub>", "y^n^2 z_i^2"),
         ("10<sup></sup>a<sup> </sup>b a<sup>b c</sup> one <sup>two</sup>", "10a b a^b c one ^two"),
-        ("<math><msup><mi>q</mi><mn>3</mn></msup></math>", "q^3"),
-        ("<math><msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup><annotation>x_i^2</annotation></math>", "x_i^2"),
+        # formulas, see test_mathml.py
+        ("<p>a <math><msup><mi>q</mi><mn>3</mn></msup></math>, b", "a q^3, b"),
+        ("a <math display=block><mfrac><mn>1</mn><mn>2</mn></mfrac></math> b", "a\n1/2\nb"),
+        ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac><p>the formula was left open", "1/2\n\nthe formula was left open"),
+        ("<table><tr><td><math><mfrac><mn>1</mn><mn>2</mn></mfrac></math><td>x</table>", "1/2 | x"),
+        # struck text
+        ("<del>$90</del><ins>$70</ins> now", "[deleted: $90] $70 now"),
+        ("<s>old</s> new, <strike>old</strike><b>new</b>", "[deleted: old] new, [deleted: old] new"),
+        ("colo<del>u</del>r, <del></del>x<s> </s>y", "colo[deleted: u]r, x y"),
+        ("a <del><a href=''></a> b</del>.", "a [deleted: b]."),
+        ("<del><p>one</p><p>two</p></del>", "one\n\ntwo"),
         # ruby, and no blanks between CJK characters
         ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字", "漢(かん)字"),
         ("<ruby>漢 <rt> かん </rt></ruby><ruby>x<rt></rt></ruby>", "漢(かん)x"),
@@ -62,6 +74,11 @@ def text_of(html: str) -> str:
         ("<ul><li>one<p>more</p></li></ul>", "* one\n  more"),
         ("<ul><li></li><li> <b></b></li><li>x</li></ul>after", "* x\n\nafter"),
         ("<li>loose", "* loose"),
+        # lists and quotations in each other
+        ("<blockquote>a<ul><li>b<ul><li>c</ul></ul></blockquote>", "> a\n\n> * b\n>   * c"),
+        ("<ul><li>a<blockquote>b<ol><li>c</ol></blockquote></ul>", "* a\n\n  > b\n  > 1. c"),
+        ("<ul><li><blockquote>a<p>b</blockquote></ul>", "* > a\n  > b"),
+        ("<blockquote><h2>a</h2><ul><li>b<h3>c</h3></ul></blockquote>", "> ## a\n\n> * b\n\n> ### c"),
         # tables
         (
             "<table><caption>C</caption><tr><th>a<th>b</tr><tr><td>1<td><p>2</p></table>",

@@ -14,8 +14,8 @@ FORMATTING = _names("b big code em font i nobr s small strike strong tt u")
 
 # Not shown to people, or not as text.
 DROPPED = _names(
-    "annotation annotation-xml applet audio canvas datalist head iframe link meta noscript object option rp script"
-    " select style svg template title video"
+    "annotation annotation-xml applet audio canvas datalist head iframe link meta meter noscript object option progress"
+    " rp script select style svg template title video"
 )
 
 # Blocks, and how many line ends part them from their neighbours: 2 leave a blank line.
@@ -32,7 +32,8 @@ HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 LISTS = _names("dir menu ol ul")
 VERBATIM = _names("listing plaintext pre textarea xmp")
 CELLS = _names("td th")
-SPACED = _names("button label mtd mtr")  # side by side on the screen, but not one word
+# Side by side on the screen with what stands beside them, but not one word.
+SPACED = _names("audio button canvas iframe input label meter object progress select svg video")
 
 # A table row with one of these in a cell does not fit on a line.
 BUSY = tuple(_names("blockquote dl h1 h2 h3 h4 h5 h6 ol pre table ul"))
@@ -56,6 +57,6 @@ SELF_CLOSING = {
     "rp": _names("rp rt"),
 }
 
-# What stands before the text of superscripts, subscripts and ruby texts; and, in MathML, of each child of an element.
-SCRIPTS = {"sup": "^", "sub": "_", "rt": "("}
-MATH_SCRIPTS = {"msup": ("", "^"), "msub": ("", "_"), "msubsup": ("", "_", "^")}
+# What stands before the text of superscripts, subscripts, ruby texts and struck text, and what stands after it.
+SCRIPTS = {"sup": "^", "sub": "_", "rt": "("} | dict.fromkeys(("del", "s", "strike"), "[deleted: ")
+SCRIPT_ENDS = {"^": "", "_": "", "(": ")", "[deleted: ": "]"}

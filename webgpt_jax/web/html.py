@@ -5,7 +5,8 @@ headings, `* ` and `1. ` of list items, `> ` of quotations, blank lines between 
 inside one (`_emphasis_`, `**strong**`, backquotes, escapes such as `1986\\.`), because quotes are compared with and
 taken from this text, and lines are never wrapped. Links become markers, images `[Image: <alt text>]` (see
 `webgpt_jax.web.images`), superscripts and subscripts `^` and `_`; a table's row is a line, its cells parted by ` | `;
-ruby is written 漢(かん).
+ruby is written 漢(かん), formulas as `webgpt_jax.web.mathml` writes them. Struck text, such as a former price, becomes
+`[deleted: $90]`: without a mark the page would state what it takes back.
 
 Text that people do not see is left out, see `webgpt_jax.web.hidden`. The content of a closed `<details>` is kept:
 people can open it.
@@ -29,19 +30,22 @@ from webgpt_jax.web.elements import (
     DROPPED,
     HEADINGS,
     LISTS,
-    MATH_SCRIPTS,
+    SCRIPT_ENDS,
     SCRIPTS,
     SPACED,
     VERBATIM,
 )
 from webgpt_jax.web.hidden import is_hidden
 from webgpt_jax.web.images import MAX_ALT, MAX_ALT_IN_LINK, Images
+from webgpt_jax.web.mathml import MATH, linear
 
 MAX_TEXT = 1_000_000  # characters of a page's text, more or less; what follows is cut off
 CUT = "[The page is longer; the rest of it is not shown.]"
 
 _MAX_LIST_INDENT = 4  # levels; a deeper list is indented no further
+_LIST_INDENT = "  "
 _MAX_QUOTE_MARKS = 3
+_QUOTE_MARK = "> "
 _BUSY_CELL = 3  # a cell with more line-breaking elements than this is laid out in lines of its own
 _BEFORE = 1000  # characters of each piece of text before an image that is compared with its alternative text
 _PIECES_BEFORE = 8
@@ -82,14 +86,11 @@ def _busy_rows(root: etree._Element) -> set[etree._Element]:
 
 
 def _script(tag: str, element: etree._Element) -> str:
-    """What stands before an element's text if it is a superscript, a subscript or a ruby text; otherwise empty."""
-    if tag in SCRIPTS:
-        return SCRIPTS[tag]
-    if tag[0] == "m" and (parent := element.getparent()) is not None and parent.tag in MATH_SCRIPTS:
-        marks = MATH_SCRIPTS[parent.tag]
-        place = sum(1 for _ in zip(element.itersiblings(preceding=True), marks, strict=False))
-        return marks[place] if place < len(marks) else ""
-    return ""
+    """What stands before an element's text if that is raised, lowered, a ruby text or struck; otherwise empty."""
+    mark = SCRIPTS.get(tag, "")
+    if mark[:1] == "[" and any(part.tag in BLOCKS for part in element.iterdescendants(etree.Element)):
+        return ""  # struck paragraphs stay paragraphs
+    return mark
 
 
 def _address(base: str, href: str) -> str:
@@ -133,7 +134,7 @@ class _Renderer:
         self.space = False  # whether a blank comes before the next text
         self.inline = 0  # how many inline elements are open
         self.pre = 0
-        self.quotes = 0
+        self.indents: list[str] = []  # of each open list and quotation: what it puts before a line
         self.mark = ""  # of a heading or a list item that has had no text yet
         self.numbers: list[int | None] = []  # of each open list: the number of its next item, None for bullets
         self.in_link = False
@@ -148,6 +149,11 @@ class _Renderer:
             tag = element.tag
             if event == "start":
                 if tag in DROPPED or is_hidden(tag, element):
+                    self.space = self.space or tag in SPACED
+                    skipped = element
+                    walk.skip_subtree()
+                    continue
+                if tag in MATH and self.formula(element):
                     skipped = element
                     walk.skip_subtree()
                     continue
@@ -208,8 +214,8 @@ class _Renderer:
             if text:
                 if content[0] == " " and mark != "(":
                     self.line.append(" ")
-                self.line.append(f"({text})" if mark == "(" else mark + text)
-            self.space = self.space and mark != "("
+                self.line.append(mark + text + SCRIPT_ENDS[mark])
+            self.space = (self.space and mark != "(") or (mark[0] == "[" and not element.tail)
 
     def open_block(self, tag: str, element: etree._Element) -> None:
         self.block(self.margin(tag))
@@ -223,10 +229,11 @@ class _Renderer:
                 self.mark = f"{number}. "
         elif tag in LISTS:
             self.numbers.append(_integer(element.get("start"), 1) if tag == "ol" else None)
+            self.indents.append(_LIST_INDENT)
         elif tag in HEADINGS:
             self.mark = self.mark or HEADINGS[tag]
         elif tag == "blockquote":
-            self.quotes += 1
+            self.indents.append(_QUOTE_MARK)
         elif tag in VERBATIM:
             self.pre += 1
         elif tag == "tr":
@@ -254,8 +261,9 @@ class _Renderer:
             self.pre -= 1
         elif tag in LISTS:
             self.numbers.pop()
+            self.indents.pop()
         elif tag == "blockquote":
-            self.quotes -= 1
+            self.indents.pop()
         self.block(self.margin(tag))
 
     def margin(self, tag: str) -> int:
@@ -312,6 +320,20 @@ class _Renderer:
         text = self.images.text(element, strip_markers(before), MAX_ALT_IN_LINK if self.in_link else MAX_ALT)
         if text:
             self.write(text)
+
+    def formula(self, element: etree._Element) -> bool:
+        """Writes a formula; false where the element is none, and has to be walked through."""
+        text = linear(element)
+        if text is None:
+            return False
+        margin = int(element.get("display") == "block")
+        if margin:
+            self.block(margin)
+        if text:
+            self.write(text[:MAX_TEXT])
+        if margin:
+            self.block(margin)
+        return True
 
     def frame(self, element: etree._Element) -> None:
         source = element.get("src", "")
@@ -405,11 +427,25 @@ class _Renderer:
             self.lines.append("")
         self.breaks = 0
         self.begun = True
-        level = min(len(self.numbers), _MAX_LIST_INDENT)
-        if self.mark and level:
-            level -= 1
-        self.prefix = "> " * min(self.quotes, _MAX_QUOTE_MARKS) + "  " * level + self.mark
+        self.prefix = self.indent() if self.indents else self.mark
         self.mark = ""
+
+    def indent(self) -> str:
+        """What lists and quotations put before a line, the outermost first; a list item's mark in its list's place."""
+        left = {_LIST_INDENT: _MAX_LIST_INDENT, _QUOTE_MARK: _MAX_QUOTE_MARKS}
+        parts = []
+        for part in self.indents:
+            if left[part]:
+                left[part] -= 1
+                parts.append(part)
+        if self.mark and _LIST_INDENT in parts:
+            place = len(parts) - 1 - parts[::-1].index(_LIST_INDENT)
+            if self.mark[0] == "#":
+                del parts[place]
+            else:
+                parts[place] = self.mark
+                return "".join(parts)
+        return "".join(parts) + self.mark
 
     def end_line(self, keep_empty: bool = False) -> None:
         line = "".join(self.line)
