@@ -1,6 +1,6 @@
 import pytest
 
-from webgpt_jax.web.hidden import is_hidden, may_hide, without_hidden
+from webgpt_jax.web.hidden import as_seen, is_hidden, may_look_different
 from webgpt_jax.web.markup import parse
 
 
@@ -49,41 +49,74 @@ def test_dialogs_are_shown_when_open() -> None:
     assert not hides("open", "dialog")
 
 
-UNSEEN = [
-    "font-size:0",
-    "font-size: 0px",
-    "font-size:.0em;color:red",
-    "font-size:0 !important",
-    "position:absolute; left:-9999px",
-    "text-indent: -10000px",
-    "clip: rect(0,0,0,0)",
-    "content-visibility: hidden",
-]
-
-
-@pytest.mark.parametrize("style", UNSEEN)
+@pytest.mark.parametrize("style", ["font-size:0", "opacity: 0", "clip: rect(0,0,0,0)", "color:white;background:white"])
 def test_unseen_text_is_taken_out_and_what_follows_stays(style: str) -> None:
     page = f"<p>before</p><p style='{style}'>secret <b>words</b></p>after<p>end</p>"
-    assert may_hide(page)
-    assert without_hidden(page) == "<html><body><p>before</p><p></p>after<p>end</p></body></html>"
+    assert may_look_different(page)
+    assert as_seen(page) == "<html><body><p>before</p><p></p>after<p>end</p></body></html>"
+
+
+@pytest.mark.parametrize("style", ["font-size:0.9em", "left:-5px", "margin-left:-9999px", "clip:auto", "color:#333"])
+def test_seen_text_stays_and_costs_nothing(style: str) -> None:
+    page = f"<p style='{style}'>words</p>"
+    assert not may_look_different(page)
+    assert ">words<" in as_seen(page)
+
+
+SHEET = "<link rel=stylesheet href=x.css>"
 
 
 @pytest.mark.parametrize(
-    "style", ["font-size:0.9em", "font-size:10px", "left:-5px", "margin-left:-9999px", "clip:auto"]
+    ("page", "seen"),
+    [
+        ("<p style='color:white'>x", False),  # on the white of every page without a style sheet
+        (SHEET + "<p style='color:white'>x", True),
+        ("<style></style><p style='color:white'>x", True),
+        ("<p><font color=#FFFFFF>x</font>", False),
+        (SHEET + "<body bgcolor=white><p><font color=#FFF>x</font>", False),
+        (SHEET + "<body bgcolor=navy><p><font color=#FFF>x</font>", True),
+        (SHEET + "<div style='background:#000'><p style='color:black'>x", False),
+        (SHEET + "<div style='background:#000'><p class=light style='color:black'>x", True),
+        (SHEET + "<div style='background:#fff url(dark.png)'><p style='color:#fff'>x", True),
+        (SHEET + "<p style='color:#fff;background:#fff'><b style='color:#000'>x</b>", True),
+        ("<font color=black>x</font>", True),
+    ],
 )
-def test_seen_text_stays(style: str) -> None:
-    page = f"<p style='{style}'>words</p>"
-    assert not may_hide(page)
-    assert ">words<" in without_hidden(page)
+def test_text_in_the_colour_of_what_is_behind(page: str, seen: bool) -> None:
+    assert may_look_different(page) or seen
+    assert ("x</" in as_seen(page)) == seen
+
+
+def test_page_that_fades_in_stays() -> None:
+    page = "<p>menu</p><main style='opacity:0'><p>the text</p><p style='opacity:0'>more</p></main>"
+    assert "the text" in as_seen(page)
+    assert "more" in as_seen(page)
+
+
+@pytest.mark.parametrize("mode", ["open", "closed", "OPEN"])
+def test_shadow_roots_are_shown(mode: str) -> None:
+    page = f"<p>before</p><x-card><template shadowrootmode={mode}><p>shadow</p></template>light</x-card>"
+    assert may_look_different(page)
+    assert "<div" in as_seen(page)
+    assert "<template" not in as_seen(page)
+    assert not may_look_different(page.replace("shadowrootmode", "id"))
+    assert "<template" in as_seen(page.replace("shadowrootmode", "id"))
+
+
+def test_inline_elements_displayed_as_blocks_stand_apart() -> None:
+    page = "<p>a<span style='display:block'>b</span><span style='display: flex'>c</span>d</p>"
+    assert may_look_different(page)
+    text = as_seen(page).replace(' style="display:block"', "").replace(' style="display: flex"', "")
+    assert text == "<html><body><p>a<br><span>b</span><br><span>c</span><br>d</p></body></html>"
 
 
 def test_mails_close_gaps_with_a_font_size_of_zero() -> None:
     page = (
         "<div style='font-size:0px'><div><p style='font-size:16px'>shown</p></div><p style='font-size:0'>not</p></div>"
     )
-    assert "shown" in without_hidden(page)
-    assert "not" not in without_hidden(page)
+    assert "shown" in as_seen(page)
+    assert "not" not in as_seen(page)
 
 
 def test_nothing_to_parse() -> None:
-    assert without_hidden("") == ""
+    assert as_seen("") == ""

@@ -17,7 +17,7 @@ from webgpt_jax.env.urls import host_of
 from webgpt_jax.web import readability
 from webgpt_jax.web.decode import decode
 from webgpt_jax.web.elements import VOID
-from webgpt_jax.web.hidden import may_hide, without_hidden
+from webgpt_jax.web.hidden import as_seen, may_look_different
 from webgpt_jax.web.html import CUT, MAX_TEXT, render
 from webgpt_jax.web.markup import base_url, guard, parse, title_of
 
@@ -152,8 +152,8 @@ def _as_html(xhtml: str) -> str:
 
 def _html_page(source: str, url: str) -> Page:
     html = guard(source)
-    if may_hide(html):
-        html = without_hidden(html)
+    if may_look_different(html):
+        html = as_seen(html)
     base = base_url(html, url)
     article = readability.main_content(html, base)
     main = _render(article.html, base, url)

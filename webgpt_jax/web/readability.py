@@ -19,7 +19,7 @@ from functools import cache
 
 from lxml import etree
 
-from webgpt_jax.web.hidden import without_hidden
+from webgpt_jax.web.hidden import as_seen
 from webgpt_jax.web.markup import title_of
 
 # pygoreadability guesses the encoding of what it is given, whatever that declares: it takes an English page's few curly
@@ -103,7 +103,7 @@ def lxml_extractor() -> Extractor:
     logging.getLogger("readability.readability").setLevel(logging.CRITICAL)  # it logs the traceback of what it raises
 
     def extract(html: str, base: str) -> Article:
-        document = Document(without_hidden(html), url=base)  # it takes styles away, but not what they hide
+        document = Document(as_seen(html), url=base)  # it takes styles away, but not what they hide
         try:
             content = document.summary(html_partial=True)
         except (Unparseable, etree.LxmlError, ValueError):
