@@ -13,7 +13,8 @@ MAX_INTEGER = 1 << 40  # no dimension of any model is larger
 
 # Fields that say where a model came from, how it was trained, which tokens end a text or how it is sampled.
 _HARMLESS = """_name_or_path activation_dropout architectures attention_dropout attn_implementation attn_pdrop auto_map
-bos_token_id chunk_size_feed_forward classifier_dropout dropout dtype embd_pdrop eos_token_id hidden_dropout id2label init_std
+bos_token_id chunk_size_feed_forward classifier_dropout dropout dtype embd_pdrop eos_token_id hidden_dropout id2label
+init_std
 initializer_range is_decoder is_encoder_decoder is_llama_config label2id layerdrop max_length model_type n_ctx
 output_attentions output_hidden_states pad_token_id prefix pretraining_tp problem_type reorder_and_upcast_attn
 resid_pdrop return_dict summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
