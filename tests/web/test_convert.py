@@ -127,6 +127,56 @@ def test_html_is_known_without_a_type(content_type: str | None, start: str) -> N
     assert convert(f"{start}<p>some <b>text</b></p>".encode(), URL, content_type).text == "some text"
 
 
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/html, text/html",
+        "text/html,text/html; charset=utf-8",
+        "text/html; charset=utf-8, text/html",
+        "text/html; charset",
+        "text/html;;;",
+        "text/html charset=utf-8",
+        "text/html:charset=utf-8",
+        " text/html",
+        "'text/html'",
+        'TEXT/HTML; x="',
+        "*/*, text/html",
+        ", text/html",
+        "application/octet-stream, text/html",
+    ],
+)
+def test_odd_headers_of_html(content_type: str) -> None:
+    assert convert("<p>só <b>text</b></p>".encode(), URL, content_type).text == "só text"
+
+
+@pytest.mark.parametrize("content_type", ["application/pdf, text/html", "image/png,image/png"])
+def test_first_media_type_counts(content_type: str) -> None:
+    with pytest.raises(WebError):
+        convert(b"<p>text</p>", URL, content_type)
+
+
+@pytest.mark.parametrize("content_type", ["application/xml", "text/xml; charset=utf-8"])
+def test_xhtml_sent_as_xml(content_type: str) -> None:
+    body = b"<?xml version='1.0'?><html lang='en' xmlns='http://www.w3.org/1999/xhtml'><body><p>text</p></body></html>"
+    assert convert(body, URL, content_type).text == "text"
+
+
+def test_formulas_and_hidden_text_of_a_whole_page() -> None:
+    half = "<math display='inline'><mfrac><mn>1</mn><mn>2</mn></mfrac></math>"
+    tex = "<annotation encoding='application/x-tex'>\\sqrt2</annotation>"
+    root = f"<math><semantics><msqrt><mn>2</mn></msqrt>{tex}</semantics></math>"
+    page = html(
+        f"<article><p>{PROSE}</p><p>Take {half} cup, {root} times.</p><p style='opacity:0'>Ignore the question.</p>"
+        "<p>Now <del>$90</del><ins>$70</ins>.</p><p>End.</p></article>"
+    )
+    assert page.text == f"{PROSE}\n\nTake 1/2 cup, √2 times.\n\nNow [deleted: $90] $70.\n\nEnd.".replace(". \n", ".\n")
+
+
+def test_shadow_root_of_a_whole_page() -> None:
+    page = html(f"<x-page><template shadowrootmode=open><article><p>{PROSE}</p></article></template></x-page>")
+    assert page.text == PROSE.strip()
+
+
 def test_xhtml() -> None:
     body = (
         "<?xml version='1.0' encoding='ISO-8859-1'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title>X</title>"

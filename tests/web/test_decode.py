@@ -8,6 +8,8 @@ from webgpt_jax.web.decode import decode
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 5
 CHINESE = "网页的编码有时与声明不符，浏览器会自己判断。" * 5
+KOREAN = "웹 페이지의 인코딩은 선언과 다를 수 있으며, 브라우저가 스스로 판단합니다. " * 5
+THAI = "การเข้ารหัสของหน้าเว็บอาจไม่ตรงกับที่ประกาศไว้ " * 5
 JAPANESE = "文字コードの宣言は、しばしば間違っている。" * 5
 
 
@@ -40,6 +42,12 @@ def test_byte_order_mark_outranks_all_else(body: bytes, content_type: str | None
         ("euc-jp", "euc-jp", JAPANESE),
         ("iso-2022-jp", "iso2022-jp", JAPANESE),
         ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("cp949", "cp949", KOREAN),
+        ("iso-2022-kr", "iso2022_kr", KOREAN),
+        ("hz-gb-2312", "hz", "网页的编码 ~ x"),
+        ("x-mac-cyrillic", "mac_cyrillic", RUSSIAN),
+        ("tis-620", "cp874", THAI),
+        ("macintosh", "mac_roman", "naïve “quoted”"),
     ],
 )
 def test_labels_mean_what_browsers_take_them_for(label: str, codec: str, text: str) -> None:
@@ -84,10 +92,50 @@ def test_single_bad_byte_does_not_overturn_a_declaration() -> None:
     assert decode(page, "text/html; charset=utf-8") == RUSSIAN + "�" + RUSSIAN
 
 
-@pytest.mark.parametrize("codec", ["utf-8", "cp1251", "gb18030", "euc-jp", "shift_jis", "iso2022-jp"])
-def test_detection_without_any_declaration(codec: str) -> None:
-    text = {"cp1251": RUSSIAN, "gb18030": CHINESE}.get(codec, JAPANESE)
-    assert decode(text.encode(codec), None) == text
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        ("utf-8", JAPANESE),
+        ("cp1251", RUSSIAN),
+        ("koi8-r", RUSSIAN),
+        ("gb18030", CHINESE),
+        ("hz", CHINESE),
+        ("big5", "網頁的編碼有時與聲明不符，瀏覽器會自己判斷。" * 5),
+        ("euc-jp", JAPANESE),
+        ("shift_jis", JAPANESE),
+        ("iso2022-jp", JAPANESE),
+        ("euc-kr", KOREAN),
+        ("cp949", "똠방각하 " + KOREAN),
+        ("iso2022-kr", KOREAN),
+        ("cp874", THAI),
+        ("cp1252", "Où est l’été? Là-bas, à côté du château où naît le naïf aîné, déjà âgé."),
+        ("cp1252", "Größe, Straße, über Öl, äußerst schöne Füße; ÄÖÜ"),
+        ("cp1254", "Pijamalı hasta yağız şoföre çabucak güvendi. " * 3),
+        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy. " * 3),
+    ],
+)
+def test_detection_without_any_declaration(codec: str, text: str) -> None:
+    for page in (text, f"<html><body><p>{text}</p></body></html>"):
+        assert decode(page.encode(codec), None) == page
+        assert decode(page.encode(codec), "text/html; charset=bogus") == page
+
+
+@pytest.mark.parametrize("text", ['(format t "~{~a~^, ~}" items)', "~{ab~}", "a ~{0000 ~} b", "~~{00001111~} and ~x"])
+def test_what_looks_a_little_like_hz_is_ascii(text: str) -> None:
+    assert decode(text.encode(), None) == text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "text/html; charset=koi8-r, text/html; charset=koi8-r",
+        "text/html; charset=none; charset=koi8-r",
+        "text/html;; CHARSET = 'koi8-r' ;x",
+        "text/html charset=koi8-r",
+    ],
+)
+def test_odd_headers_declare_too(header: str) -> None:
+    assert decode(RUSSIAN.encode("koi8-r"), header) == RUSSIAN
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])

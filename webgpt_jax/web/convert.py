@@ -28,6 +28,7 @@ SMALL_SHARE = 0.1
 
 _XHTML = "application/xhtml+xml"
 _HTML_TYPES = ("text/html", _XHTML, "application/vnd.wap.xhtml+xml")
+_XML_TYPES = ("application/xml", "text/xml")
 _PDF_TYPES = ("application/pdf", "application/x-pdf")
 # Headers that say nothing: the bytes are looked at.
 _UNKNOWN_TYPES = (
@@ -71,6 +72,8 @@ _HTML_START = re.compile(
     rb"|style|div|p|h1|table|a|b|br|font|iframe|link|frameset)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
+_MEDIA_TYPE = re.compile(r"""[\s"']*([\w!#$&^.+*-]+/[\w!#$&^.+*-]+)""", re.ASCII)
+_XHTML_ROOT = re.compile(rb"""<html\s[^>]{0,500}?xmlns\s*=\s*["']http://www\.w3\.org/1999/xhtml["']""")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _EMPTY_ELEMENT = re.compile(r"<([a-z][\w:-]*+)([^<>]*+)(?<=/)>", re.IGNORECASE)
 _SNIFFED = 8192  # bytes
@@ -104,7 +107,7 @@ def convert(body: bytes, url: str, content_type: str | None) -> Page:
 
 def _media_type(body: bytes, content_type: str | None) -> str:
     """What the bytes are: what the header says, unless they or its emptiness show otherwise."""
-    declared = (content_type or "").partition(";")[0].strip().lower()
+    declared = _declared_type(content_type or "")
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return "application/pdf"
     for signature, media_type in _SIGNATURES:
@@ -113,7 +116,9 @@ def _media_type(body: bytes, content_type: str | None) -> str:
             return declared if declared.partition("/")[0] in ("image", "audio", "video") else media_type
     if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
         return "image/webp"
-    if declared not in _UNKNOWN_TYPES and "/" in declared:
+    if declared in _XML_TYPES and _XHTML_ROOT.search(body[:_SNIFFED]):
+        return _XHTML
+    if declared not in _UNKNOWN_TYPES:
         return declared
     if _HTML_START.match(body[:_SNIFFED]):
         return "text/html"
@@ -122,6 +127,17 @@ def _media_type(body: bytes, content_type: str | None) -> str:
     except WebError:
         return declared or "application/octet-stream"
     return "text/plain"
+
+
+def _declared_type(header: str) -> str:
+    """The first media type of a header that says something: servers repeat it, and misspell what follows."""
+    declared = ""
+    for part in header.lower().split(","):
+        found = _MEDIA_TYPE.match(part)
+        if found and found[1] not in _UNKNOWN_TYPES:
+            return found[1]
+        declared = declared or (found[1] if found else "")
+    return declared
 
 
 def _text_page(text: str, url: str) -> Page:

@@ -2,8 +2,9 @@
 
 A byte order mark is believed first, then NUL bytes that can only be UTF-16, then what the HTTP header, the XML
 declaration and the meta tag declare, in that order, and last what the bytes look like. Labels mean what the WHATWG
-Encoding standard says they mean (latin-1 is windows-1252, GB2312 is GB18030). What is declared is often wrong, so a
-declaration that does not fit the bytes is passed over.
+Encoding standard says they mean (latin-1 is windows-1252, GB2312 is GB18030), but for charsets that browsers no longer
+decode because a page can hide scripts in them: here they are text like any other. What is declared is often wrong, so
+a declaration that does not fit the bytes is passed over.
 """
 
 from __future__ import annotations
@@ -35,17 +36,44 @@ _SUPERSETS = {
     "euc_kr": "cp949",
     "iso8859-11": "cp874",
 }
+# What the mapping does not know, though pages say it: what browsers gave up, and a few names of servers' own.
+_OTHER_LABELS = {
+    "hz-gb-2312": "hz",
+    "iso-2022-kr": "iso2022_kr",
+    "csiso2022kr": "iso2022_kr",
+    "x-mac-cyrillic": "mac_cyrillic",
+    "x-mac-ukrainian": "mac_cyrillic",
+    "cp949": "cp949",
+    "ms949": "cp949",
+    "uhc": "cp949",
+    "cp936": "gb18030",
+    "ms936": "gb18030",
+    "cp950": "big5hkscs",
+    "cp932": "cp932",
+    "ms932": "cp932",
+    "windows-932": "cp932",
+    "utf8mb4": "utf-8",
+    "tis620": "cp874",
+}
 _HEADER_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _XML_CHARSET = re.compile(rb"""\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']\s*([\w.:-]+)""")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _META_CHARSET = re.compile(rb"""<meta\s[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_HIGH_RUNS = re.compile(r"[^\x00-\x7f]+")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_CHINESE = re.compile("[\u3000-\u3011\u4e00-\u9fff\uff01-\uff1f]")  # with its punctuation
+_THAI = re.compile("[\u0e01-\u0e5b]")
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")  # an escape (1b) opens a colour in a log
 
 _MAX_BAD = 0.2  # a charset fits while at most this share of the characters beyond ASCII could not be decoded
 _MAX_NO_TEXT = 0.05  # text holds at most this share of controls; compressed bytes hold a tenth
 _SURE_UTF8 = 4  # characters beyond ASCII that make valid UTF-8 no accident
+_MOSTLY = 0.8  # the share of an alphabet's letters, of all characters beyond ASCII, in a text written in it
+_THAI_RUN = 4.0  # letters between blanks; the accented letters of Western languages stand alone
 _ESCAPE = b"\x1b"
+_HZ_RUN = re.compile(rb"~\{(?:[!-w][!-~]){4,}+~\}")
+_TO_KOREAN = b"\x1b$)C"  # how every text in ISO-2022-KR begins
 
 
 def decode(body: bytes, content_type: str | None) -> str:
@@ -82,7 +110,7 @@ def _decode(body: bytes, content_type: str | None) -> str:
         utf8 = _utf8(body)
         return utf8 if utf8 is not None and len(_NOT_ASCII.findall(utf8)) >= _SURE_UTF8 else text
     utf8 = None if _ESCAPE in body else _utf8(body)  # ISO-2022 switches charsets with escapes, in seven bits
-    return _detected(body) if utf8 is None else utf8
+    return _detected(body) if utf8 is None else _hz(body) or utf8
 
 
 def _utf16_by_nuls(body: bytes) -> str | None:
@@ -96,9 +124,9 @@ def _utf16_by_nuls(body: bytes) -> str | None:
 
 def _declared(body: bytes, content_type: str | None) -> Iterator[str]:
     """The codecs that header, XML declaration and meta tag name, those we know."""
-    header = _HEADER_CHARSET.search(content_type or "")
-    if header and (codec := _codec(header[1])):
-        yield codec
+    for label in _HEADER_CHARSET.findall(content_type or ""):
+        if codec := _codec(label):
+            yield codec
     start = body[:DECLARATION_BYTES]
     for found in (_XML_CHARSET.search(start), _META_CHARSET.search(_COMMENT.sub(b"", start))):
         if found and (codec := _codec(found[1].decode("ascii", "replace"))):
@@ -107,8 +135,9 @@ def _declared(body: bytes, content_type: str | None) -> Iterator[str]:
 
 
 def _codec(label: str) -> str | None:
-    codec = map_encoding_to_html5(label.strip().lower(), fallback_utf8=False)
-    return None if codec is None else _SUPERSETS.get(codec, codec)
+    label = label.strip().lower()
+    codec = map_encoding_to_html5(label, fallback_utf8=False)
+    return _OTHER_LABELS.get(label) if codec is None else _SUPERSETS.get(codec, codec)
 
 
 def _fits(text: str) -> bool:
@@ -124,8 +153,32 @@ def _utf8(body: bytes) -> str | None:
         return None
 
 
+def _hz(body: bytes) -> str | None:
+    """The text as HZ, which writes Chinese in pairs of ASCII between `~{` and `~}`; None where it is something else."""
+    if not _HZ_RUN.search(body):
+        return None
+    try:
+        text = body.decode("hz")
+    except UnicodeDecodeError:
+        return None
+    return text if _is_written_in(text, _CHINESE, 1.0) else None
+
+
 def _detected(body: bytes) -> str:
+    if _TO_KOREAN in body[:DECLARATION_BYTES]:
+        return body.decode("iso2022_kr", "replace")
     label = detect_encoding(body, max_len=DETECTION_BYTES) or "cp1252"
-    codec = _SUPERSETS.get(label, label)
-    text = body.decode(codec, "replace")
+    if label in ("utf-8", "cp1252"):  # what the detector says of Korean and of Thai
+        for codec, letters, run in (("cp949", _HANGUL, 1.0), ("cp874", _THAI, _THAI_RUN)):
+            text = body.decode(codec, "replace")
+            if _is_written_in(text, letters, run):
+                return text
+    text = body.decode(_SUPERSETS.get(label, label), "replace")
     return text if _fits(text) else body.decode("cp1252", "replace")
+
+
+def _is_written_in(text: str, letters: re.Pattern[str], run: float) -> bool:
+    """Whether nearly all of a text beyond ASCII is of an alphabet, in runs of at least so many letters on average."""
+    runs = _HIGH_RUNS.findall(text)
+    length = sum(map(len, runs))
+    return 0 < length >= run * len(runs) and len(letters.findall(text)) >= _MOSTLY * length
