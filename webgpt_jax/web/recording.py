@@ -61,7 +61,7 @@ class ReplayMissError(RecordingError):
     def __init__(self, request: Request, recording: Recording) -> None:
         super().__init__(
             f"the recording {recording.path} holds no answer to {request.shown}: "
-            "replay with what it was recorded with, or let it fall through to another web"
+            "replay with what it was recorded with, or record more of the web into it"
         )
         self.request = request
 
