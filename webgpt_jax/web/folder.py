@@ -179,7 +179,11 @@ class _FileFetcher:
 
 
 class _WithAttribution:
-    """A converter whose pages end with the line that the folder's licence asks for."""
+    """A converter whose pages end with the line that the folder's licence asks for.
+
+    Licences want it on the page itself, so it is part of the page's text and can be quoted like the rest: the folder's
+    owner could as well have written it into each file, and a quote of it names the page that it was taken from.
+    """
 
     def __init__(self, converter: PageConverter, attribution: str) -> None:
         self._converter = converter
