@@ -64,6 +64,11 @@ class Tokenizer:
         return max(self._with_specials.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     @property
+    def library(self) -> LibraryTokenizer:
+        """What the text is cut and joined by, for those who look at the tokens' own spelling."""
+        return self._with_specials
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """The tokens that stand for no text."""
         added = self._with_specials.get_added_tokens_decoder()
