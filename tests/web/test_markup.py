@@ -78,6 +78,42 @@ def test_formatting_left_open_is_not_reopened_in_every_paragraph() -> None:
     assert words(flat) == ["word"] * 20_000
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<svg viewBox='0 0 9 9'><g><path d='M0 0'/><circle r=1 /></g></svg>",
+        "<math><mi>x</mi><mspace/><mrow><mo>+</mo><mi/></mrow></math>",
+    ],
+)
+def test_icons_and_formulas_are_not_deep(piece: str) -> None:
+    page = f"<p><b>word</b> {piece}</p>" * 2000
+    assert guard(page) == page
+    deep = guard("<div>" * 300 + page)
+    assert words(deep).count("word") == 2000
+    assert deep.count("</p>") == page.count("</p>") or depth(deep) < 250
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "",
+        "<svg></svg>",
+        "<svg/>",
+        "<svg><p>",
+        "<svg></p>",
+        "<svg><desc>",
+        "<svg><foreignObject>",
+        "<math><mi>",
+        "<math><mtext></mi>",
+        "<math><annotation-xml encoding=text/html>",
+        "<svg></svg><math></math>",
+    ],
+)
+def test_slash_that_closes_nothing_hides_no_depth(start: str) -> None:
+    page = start + "<path/>" * 1000 + "<p>word"
+    assert guard(page) != page
+
+
 def test_svg_titles_cannot_smuggle_depth() -> None:
     # In SVG, to HTML 5's parsers, the content of a title is markup.
     flat = guard("<p>text</p><svg><title>" + "<div>" * 5000)

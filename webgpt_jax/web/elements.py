@@ -57,6 +57,16 @@ SELF_CLOSING = {
     "rp": _names("rp rt"),
 }
 
+# SVG, MathML, and those of their elements that hold no HTML, and do not send a parser back to HTML; then the few of
+# MathML that do hold it.
+FOREIGN_ROOTS = _names("math svg")
+HOLD_HTML = _names("mi mn mo ms mtext")
+FOREIGN = HOLD_HTML | _names(
+    "circle clippath defs ellipse fegaussianblur feoffset filter g line lineargradient mask path pattern polygon"
+    " polyline radialgradient rect stop symbol text tspan use menclose mfenced mfrac mmultiscripts mover mpadded"
+    " mphantom mprescripts mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtr munder munderover none"
+)
+
 # What stands before the text of superscripts, subscripts, ruby texts and struck text, and what stands after it.
 SCRIPTS = {"sup": "^", "sub": "_", "rt": "("} | dict.fromkeys(("del", "s", "strike"), "[deleted: ")
 SCRIPT_ENDS = {"^": "", "_": "", "(": ")", "[deleted: ": "]"}

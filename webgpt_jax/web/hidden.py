@@ -41,11 +41,12 @@ _BACKGROUNDS = re.compile(r"background(?:-color)?\s*:\s*([^;\"'\n]+)")
 _FONT_COLOURS = re.compile(r"""<font\s[^<>]{0,200}?color\s*=\s*["']?\s*(#?\w+)""")
 _BGCOLOURS = re.compile(r"""bgcolor\s*=\s*["']?\s*(#?\w+)""")
 _BLOCK = r"display\s*:\s*(?:block|flex|grid|table|list-item)(?![\w-])"
-_IS_BLOCK = re.compile(_BLOCK, re.IGNORECASE)
 _INLINE = ("a", "b", "code", "em", "font", "i", "label", "small", "span", "strong")
-_INLINE_BLOCK = re.compile(rf"<(?:{'|'.join(_INLINE)})\s[^<>]{{0,500}}?{_BLOCK}")
+_IS_BLOCK = re.compile(_BLOCK)
+_INLINE_TAG = re.compile(rf"<(?:{'|'.join(_INLINE)})\s[^<>]*\Z")
 _GLUED_BEFORE = re.compile(rf"[^\s>]\Z|</(?:{'|'.join(_INLINE)})>\Z")
 _GLUED_AFTER = re.compile(rf"[^<>]{{0,500}}>[^<>]{{0,500}}</(?:{'|'.join(_INLINE)})>[^\s<]")
+_LONGEST_TAG = 1000
 
 
 def is_hidden(tag: str, element: etree._Element) -> bool:
@@ -56,9 +57,10 @@ def is_hidden(tag: str, element: etree._Element) -> bool:
         return False
     if element.get("hidden", "until-found").lower() != "until-found":
         return True
-    if element.get("aria-hidden", "").lower() == "true":
-        # Wikipedia marks the images so that it shows in place of a formula: they are all there is to see.
-        return "fallback-image" not in element.get("class", "")
+    # Wikipedia marks the images so that it shows in place of formulas: they are all there is to see. Readability keeps
+    # those, and no other image that is marked, but not the class by which it knows them.
+    if tag != "img" and element.get("aria-hidden", "").lower() == "true":
+        return True
     return _STYLE.search(element.get("style", "")) is not None
 
 
@@ -94,7 +96,7 @@ def as_seen(html: str) -> str:
             element.tag = "div"
         hidden.look_at(element)
     for element in list(root.iter(*_INLINE)):
-        if _IS_BLOCK.search(element.get("style", "")):
+        if _IS_BLOCK.search(element.get("style", "").lower()):
             _break_around(element)
     for element in hidden.elements():
         element.clear(keep_tail=True)
@@ -198,7 +200,7 @@ def _break_around(element: etree._Element) -> None:
         element.addprevious(etree.Element("br"))
     after = element.getnext()
     if (element.tail and element.tail.strip()) or (
-        after is not None and after.tag != "br" and not _IS_BLOCK.search(after.get("style", ""))
+        after is not None and after.tag != "br" and not _IS_BLOCK.search(after.get("style", "").lower())
     ):
         end = etree.Element("br")
         end.tail, element.tail = element.tail, None
@@ -207,11 +209,18 @@ def _break_around(element: etree._Element) -> None:
 
 def _glues_blocks(ascii_html: str) -> bool:
     """Whether an inline element that is displayed as a block seems to be one word with what stands beside it."""
-    return any(
-        _GLUED_BEFORE.search(ascii_html, max(0, found.start() - 9), found.start())
-        or _GLUED_AFTER.match(ascii_html, found.end())
-        for found in _INLINE_BLOCK.finditer(ascii_html)
-    )
+    for found in _IS_BLOCK.finditer(ascii_html):
+        start = ascii_html.rfind("<", max(0, found.start() - _LONGEST_TAG), found.start())
+        if (
+            start >= 0
+            and _INLINE_TAG.match(ascii_html, start, found.start())
+            and (
+                _GLUED_BEFORE.search(ascii_html, max(0, start - 9), start)
+                or _GLUED_AFTER.match(ascii_html, found.end())
+            )
+        ):
+            return True
+    return False
 
 
 def _may_be_tone_in_tone(ascii_html: str, styles: str) -> bool:

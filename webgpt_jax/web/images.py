@@ -32,6 +32,7 @@ _FILE_NAME = re.compile(
     r"|(?=\S*[\d_])(?=\S{12})[a-z0-9]+(?:[_-][a-z0-9]+){2,}|(?:dsc|dscn|img|mvi|pxl)[_-]?\d+\S*",
     re.IGNORECASE,
 )
+_FORMULA = re.compile(r"\\[A-Za-z]+")  # in TeX; such texts may differ in what is no word
 _OTHER_IMAGE = re.compile(r"\[Image(?:: [^\]]*)?\]")
 _ENCLOSING = frozenset(("article", "body", "dd", "li", "section", "td", "th", "tr"))
 
@@ -56,7 +57,7 @@ class Images:
         alt = clean_line(_TAG.sub(" ", raw[: 2 * MAX_ALT]))
         if not alt:
             return "" if not raw.strip() and _SPACER.search(element.get("src", "")) else "[Image]"
-        if _FILE_NAME.fullmatch(alt) or self._says_nothing_new(alt, element, before):
+        if not _FORMULA.search(alt) and (_FILE_NAME.fullmatch(alt) or self._says_nothing_new(alt, element, before)):
             return "[Image]"
         if len(alt) > limit:
             alt = alt[: limit - 1].rstrip() + "…"

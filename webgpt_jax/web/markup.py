@@ -18,7 +18,7 @@ from lxml import etree
 from webgpt_jax.env.protocol import WebError
 from webgpt_jax.env.text import clean_line
 from webgpt_jax.env.urls import resolve
-from webgpt_jax.web.elements import FORMATTING, SELF_CLOSING, VOID
+from webgpt_jax.web.elements import FOREIGN, FOREIGN_ROOTS, FORMATTING, HOLD_HTML, SELF_CLOSING, VOID
 
 MAX_TAGS = 200_000
 # Elements open at once, without those that close themselves, such as paragraphs and cells. The parsers bear 255.
@@ -57,6 +57,8 @@ def guard(html: str) -> str:
     if tags > MAX_TAGS:
         raise WebError("too_complex", f"This page is too complex to be shown: it has more than {MAX_TAGS:,} tags.")
     limit = min(MAX_DEPTH, MAX_WALKS // max(tags, 1))
+    if depth > limit:  # a closer look, for which few pages have to wait
+        _, depth, formatting = _measure(list(_without_leaves(html)))
     if depth <= limit and tags * formatting <= MAX_REOPENED:
         scripts = [content for _, content, _, _ in tokens if len(content) >= LONG_SCRIPT]
         return _without(html, [script for script in scripts if not _is_json(script)])
@@ -131,6 +133,28 @@ def _measure(tokens: list[tuple[str, str, str, str]]) -> tuple[int, int, int]:
     return tags, deepest, most_formatting
 
 
+def _without_leaves(html: str) -> Iterator[tuple[str, str, str, str]]:
+    """The tokens without the tags that open and close an element of SVG or MathML: icons are full of `<path/>`.
+
+    Only where a parser certainly is within SVG or MathML: anywhere else the slash means nothing.
+    """
+    foreign = False
+    still_open: Counter[str] = Counter()  # elements of MathML that hold HTML
+    for token in _TOKEN.finditer(html):
+        raw, content, slash, name = token.groups("")
+        tag, closed = name.lower(), token[0].endswith("/>")
+        if tag in FOREIGN_ROOTS:
+            foreign = not slash and not closed
+            still_open.clear()
+        elif foreign and not slash and closed and tag in FOREIGN and not still_open.total():
+            continue
+        elif tag in HOLD_HTML:
+            still_open[tag] = max(0, still_open[tag] + (-1 if slash else 1))
+        elif tag not in FOREIGN:
+            foreign = False
+        yield raw, content, slash, name
+
+
 def _gap(name: str) -> str:
     """What stands in for the tag of an element that is left out, so that the words around it stay apart."""
     return "" if name in _INLINE else "\n"
@@ -160,7 +184,11 @@ def _flattened(html: str, limit: int) -> Iterator[str]:
         name = name.lower()
         if name in VOID:
             yield token[0]
-        elif name in _FLATTENED or (name == "a" and not slash and "href" not in token[0].lower()):
+        elif (
+            name in _FLATTENED
+            or (name in FOREIGN and token[0].endswith("/>"))
+            or (name == "a" and not slash and "href" not in token[0].lower())
+        ):
             continue
         elif slash:
             while still_open[name]:

@@ -22,9 +22,8 @@ _SUSPECT = re.compile(
     r"|clip\s*:\s*rect|clip-path\s*:\s*(?:inset|circle|polygon|ellipse)|content-visibility\s*:\s*hidden"
     rf"|opacity[\s:(]+{_NOTHING}|(?<![a-z])scale(?:x|y|3d)?[\s:(]+{_NOTHING}"
     r"|(?<![a-z-])color\s*:\s*(?:transparent|rgba\([^);]{0,60},\s*0*\.?0*%?\s*\))",
-    re.IGNORECASE,
 )
-_NO_SIZE = re.compile(r"(?<![a-z-])(?:max-)?(?:height|width)\s*:\s*[01](?![\d%])", re.IGNORECASE)
+_NO_SIZE = re.compile(r"(?<![a-z-])(?:max-)?(?:height|width)\s*:\s*[01](?![\d%])")
 
 _DECLARATION = re.compile(r"([a-z-]+)\s*:\s*([^;]*)")
 _LENGTH = re.compile(r"([+-]?\d*\.?\d+)([a-z%]*)")
