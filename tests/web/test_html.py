@@ -49,6 +49,13 @@ def text_of(html: str) -> str:
         ("x<sup>2</sup> H<sub>2</sub>O", "x^2 H_2O"),
         ("y<sup>n<sup>2</sup></sup> z<sub>i<sup>2</sup></sub>", "y^n^2 z_i^2"),
         ("10<sup></sup>a<sup> </sup>b a<sup>b c</sup> one <sup>two</sup>", "10a b a^b c one ^two"),
+        ("x<sup>n+1</sup> + x<sup>n</sup>+1, a<sub>n-1</sub>", "x^(n+1) + x^n+1, a_(n-1)"),
+        (
+            "10<sup>-3</sup>, 10<sup>−3</sup>, said<sup>1-3</sup>, t<sub>first-rate</sub>",
+            "10^-3, 10^−3, said^1-3, t_first-rate",
+        ),
+        ("2<sup>1</sup>/<sub>2</sub> cups, <sup>3</sup>⁄<sub>4</sub> cup", "2 1/2 cups, 3/4 cup"),
+        ("x<sup>a</sup>/<sub>2</sub>, x<sup>2</sup>/y<sub>2</sub>", "x^a/_2, x^2/y_2"),
         # formulas, see test_mathml.py
         ("<p>a <math><msup><mi>q</mi><mn>3</mn></msup></math>, b", "a q^3, b"),
         ("a <math display=block><mfrac><mn>1</mn><mn>2</mn></mfrac></math> b", "a\n1/2\nb"),
@@ -71,6 +78,7 @@ def text_of(html: str) -> str:
         ("<ul><li>one<li>two<ul><li>in</ul><li><p>three</p></ul>", "* one\n* two\n  * in\n* three"),
         ("<ol><li>one<li value=5>five<li>six</ol>", "1. one\n5. five\n6. six"),
         ("<ol start=3><li>three<li value=x>four</ol><ol start=-1><li>x</ol>", "3. three\n4. four\n\n-1. x"),
+        ("<ol reversed><li>c<li>b<li>a</ol><ol reversed start=9><li>x<li>y</ol>", "3. c\n2. b\n1. a\n\n9. x\n8. y"),
         ("<ul><li>one<p>more</p></li></ul>", "* one\n  more"),
         ("<ul><li></li><li> <b></b></li><li>x</li></ul>after", "* x\n\nafter"),
         ("<li>loose", "* loose"),

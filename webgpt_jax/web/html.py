@@ -53,6 +53,9 @@ _PIECES_BEFORE = 8
 _PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+/[!-~]*")
 _AUTHORITY = re.compile(r"(https?)(://(?:[^/?#]*@)?)([^/?#]*)/?", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*(-?\d{1,9})")
+_OVER = re.compile(r"\^(\d+)")
+# More than one symbol; not so 1-3, which is a range of footnotes.
+_COMPOUND = re.compile(r"\w\s*[+−=×·*/]\s*\w|(?<!\w)(?:[^\W\d]\s*-\s*\w|\d\s*-\s*[^\W\d])(?!\w)")
 
 
 def render(root: etree._Element, base: str, writer: PageWriter) -> str:
@@ -137,6 +140,7 @@ class _Renderer:
         self.indents: list[str] = []  # of each open list and quotation: what it puts before a line
         self.mark = ""  # of a heading or a list item that has had no text yet
         self.numbers: list[int | None] = []  # of each open list: the number of its next item, None for bullets
+        self.steps: list[int] = []  # and how much the one after that is more
         self.in_link = False
         self.block_in_link = False
         self.rows: list[_Row | None] = []  # of each open row; None for busy ones
@@ -214,7 +218,7 @@ class _Renderer:
             if text:
                 if content[0] == " " and mark != "(":
                     self.line.append(" ")
-                self.line.append(mark + text + SCRIPT_ENDS[mark])
+                self.script(mark, text)
             self.space = (self.space and mark != "(") or (mark[0] == "[" and not element.tail)
 
     def open_block(self, tag: str, element: etree._Element) -> None:
@@ -225,10 +229,13 @@ class _Renderer:
                 self.mark = "* "
             else:
                 number = _integer(element.get("value"), number)
-                self.numbers[-1] = number + 1
+                self.numbers[-1] = number + self.steps[-1]
                 self.mark = f"{number}. "
         elif tag in LISTS:
-            self.numbers.append(_integer(element.get("start"), 1) if tag == "ol" else None)
+            down = tag == "ol" and element.get("reversed") is not None
+            first = sum(1 for _ in element.iterchildren("li")) if down else 1
+            self.numbers.append(_integer(element.get("start"), first) if tag == "ol" else None)
+            self.steps.append(-1 if down else 1)
             self.indents.append(_LIST_INDENT)
         elif tag in HEADINGS:
             self.mark = self.mark or HEADINGS[tag]
@@ -261,6 +268,7 @@ class _Renderer:
             self.pre -= 1
         elif tag in LISTS:
             self.numbers.pop()
+            self.steps.pop()
             self.indents.pop()
         elif tag == "blockquote":
             self.indents.pop()
@@ -320,6 +328,16 @@ class _Renderer:
         text = self.images.text(element, strip_markers(before), MAX_ALT_IN_LINK if self.in_link else MAX_ALT)
         if text:
             self.write(text)
+
+    def script(self, mark: str, text: str) -> None:
+        if mark in ("^", "_") and _COMPOUND.search(text) and "【" not in text:
+            text = f"({text})"  # x^n+1 would be another number
+        elif mark == "_" and self.line[-1:] in (["/"], ["⁄"]) and (over := _OVER.fullmatch("".join(self.line[-2:-1]))):
+            del self.line[-2:]  # a fraction
+            blank = " " if self.line and self.line[-1][-1:].isdigit() else ""
+            self.line.append(f"{blank}{over[1]}/{text}")
+            return
+        self.line.append(mark + text + SCRIPT_ENDS[mark])
 
     def formula(self, element: etree._Element) -> bool:
         """Writes a formula; false where the element is none, and has to be walked through."""
