@@ -16,6 +16,7 @@ COMMANDS = {
     "ask": "answer questions from the web, with references",
     "browse": "drive the text browser yourself",
     "corpus": "render a bundled web",
+    "preflight": "say whether a training run fits on a TPU slice",
     "recording": "look into a recording of the web, export it",
 }
 

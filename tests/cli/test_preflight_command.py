@@ -1,0 +1,115 @@
+"""`webgpt preflight`: what it prints, what it refuses, and the way without a compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import HAS_TRAIN
+from webgpt_jax.cli.main import main
+
+pytestmark = pytest.mark.skipif(not HAS_TRAIN, reason="needs the extra train: pip install 'webgpt_jax[train]'")
+
+SMALL = ["preflight", "--model=tiny", "--topology=v5e:2x2", "--batch=8", "--length=128"]
+
+
+def test_a_fitting_run_is_reckoned_without_a_compiler(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preflight", "--model=175b", "--topology=v5p:8x8x8", "--nocompile"]) == 0
+    shown = capsys.readouterr().out
+    assert "175 billion parameters" in shown
+    assert "512 sequences × 2048 tokens" in shown
+    assert shown.splitlines()[-1].startswith("fits: ")
+    assert shown.splitlines()[-1].endswith("(reckoned, not compiled)")
+
+
+def test_json_has_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--nocompile", "--json", "--fsdp=2", "--tensor=2"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["mesh"] == {"data": 1, "fsdp": 2, "tensor": 2}
+    assert report["fits"] is True
+    assert report["compiled_gib"] is None
+    assert report["seconds"]["least"] <= report["seconds"]["most"]
+    assert report["tokens_per_day"]["most"] == pytest.approx(8 * 128 * 86_400 / report["seconds"]["least"])
+
+
+def test_a_run_that_does_not_fit_names_what_would(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["preflight", "--model=175b", "--topology=v5p:8x8x8", "--remat=none", "--nocompile"]
+    assert main(arguments) == 1
+    shown = capsys.readouterr().out
+    assert "does not fit" in shown
+    assert "fits with remat full" in shown
+    assert main(["preflight", "--model=13b", "--topology=v5e:4x4", "--nocompile"]) == 1
+    shown = capsys.readouterr().out
+    assert "fits with batch " in shown
+    assert "fits with topology v5e:" in shown
+
+
+def test_ppo_counts_the_models_that_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preflight", "--model=760m", "--topology=v5p:2x2x1", "--task=ppo", "--batch=32", "--nocompile"]) == 0
+    assert "models that rest" in capsys.readouterr().out
+
+
+def test_without_libtpu_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(SMALL) == 0
+    shown = capsys.readouterr()
+    assert "(reckoned, not compiled)" in shown.out
+    assert "webgpt_jax[tpu]" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--topology=v5p:7x7x7"], "v5p:4x8x8"),
+        (["--topology=h100:8"], "v4, v5e, v5p, v6e"),
+        (["--task=dpo"], "bc, rm, ppo"),
+        (["--model=gpt5"], "175b"),
+        (["--batch=0"], "--batch"),
+        (["--batch=3", "--fsdp=4"], "make it 4"),
+        (["--fsdp=3"], "a mesh of"),
+        (["--fsdp=8", "--tensor=8"], "fsdp"),
+        (["--data=2", "--fsdp=2", "--tensor=2"], "4 devices"),
+        (["--length=4096"], "2048"),
+        (["--remat=some"], "none, dots, full"),
+        (["--attention=flash"], "splash"),
+        (["--attention=cudnn"], "splash"),
+        (["--param_dtype=int4"], "bfloat16"),
+        (["now"], "'now'"),
+    ],
+)
+def test_wrong_usage_is_one_line_with_the_choices(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SMALL[:4], "--nocompile", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert named in shown.err
+
+
+def test_a_model_in_a_folder_is_read_by_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {
+        "model_type": "llama",
+        "vocab_size": 1000,
+        "hidden_size": 64,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert main(["preflight", f"--model={tmp_path}", "--topology=v5e:2x2", "--nocompile", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["length"] == 512
+    # Embedding and unembedding of 1024 rows; two layers of q, k, v, out, gate, up, down and norms; the last norm.
+    layer = 64 * (64 + 32 + 32 + 64) + 3 * 64 * 256 + 2 * 64
+    assert report["parameters"] == 2 * 1024 * 64 + 2 * layer + 64
+    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+    assert main(["preflight", f"--model={tmp_path}", "--nocompile"]) == 2
+    assert "'mamba'" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Losses with the arrays and the arithmetic of the real ones, for programs that are compiled and never run.
+
+What a step needs of a chip depends on the models and on the logits, hardly on what a loss makes of them.
+
+Legend: B sequences, T length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from webgpt_jax.models import (
+    ActivationSharding,
+    Params,
+    ScalarTransformer,
+    TransformerConfig,
+    forward,
+    last_real,
+    unembed,
+)
+from webgpt_jax.models.parameters import Head
+from webgpt_jax.training.plans import Task
+from webgpt_jax.training.train_step import Batch, LossFunction, Metrics
+
+CLIP = 0.2  # PPO's, of ratios and values
+
+
+def loss_for(task: Task, head: Head, config: TransformerConfig, sharding: ActivationSharding) -> LossFunction:
+    """The loss of the model with that head."""
+
+    def logprobs(params: Params, batch: Batch) -> jax.Array:
+        """[B, T] of the token that follows each."""
+        hidden = forward(config, params, batch["tokens"], sharding=sharding)
+        logits = unembed(config, params, hidden, sharding=sharding)
+        chosen = jnp.take_along_axis(logits, batch["targets"][..., None], axis=-1)[..., 0]
+        return chosen - jax.nn.logsumexp(logits, axis=-1)
+
+    def scores(params: Params, tokens: jax.Array) -> jax.Array:
+        """[B, T]."""
+        found: jax.Array = ScalarTransformer(config, params=params, sharding=sharding)(tokens)
+        return found
+
+    def cloning(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
+        return -_mean(logprobs(params, batch), batch["mask"]), {}
+
+    def preference(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
+        better, worse = (
+            last_real(scores(params, batch[f"tokens_{side}"]), batch[f"mask_{side}"]) for side in ("a", "b")
+        )
+        return -(batch["label"] * jax.nn.log_sigmoid(better - worse)).mean(), {}
+
+    def policy(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
+        ratio = jnp.exp(logprobs(params, batch) - batch["logprobs"])
+        clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
+        gain = jnp.minimum(ratio * batch["advantages"], clipped * batch["advantages"])
+        return -_mean(gain, batch["mask"]), {}
+
+    def value(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
+        found = scores(params, batch["tokens"])
+        near = batch["values"] + jnp.clip(found - batch["values"], -CLIP, CLIP)
+        errors = jnp.maximum(jnp.square(found - batch["returns"]), jnp.square(near - batch["returns"]))
+        return _mean(errors, batch["mask"]), {}
+
+    if task == "bc":
+        return cloning
+    if task == "rm":
+        return preference
+    return policy if head == "logits" else value
+
+
+def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:
+    return (values * mask).sum() / jnp.maximum(mask.sum(), 1)
+
+
+def batch_shapes(task: Task, head: Head, batch: int, length: int) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """The shape and type of each array that `loss_for` reads."""
+    tokens, numbers = ((batch, length), jnp.int32), ((batch, length), jnp.float32)
+    if task == "bc":
+        return {"tokens": tokens, "targets": tokens, "mask": numbers}
+    if task == "rm":
+        sides = {f"{name}_{side}": tokens for name in ("tokens", "mask") for side in ("a", "b")}
+        return {**sides, "label": ((batch,), jnp.float32)}
+    if head == "logits":
+        return {"tokens": tokens, "targets": tokens, "mask": numbers, "logprobs": numbers, "advantages": numbers}
+    return {"tokens": tokens, "mask": numbers, "values": numbers, "returns": numbers}
