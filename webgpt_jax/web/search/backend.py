@@ -51,6 +51,7 @@ class Service:
     label: str  # its name, for errors
     variable: str  # the environment variable that holds the key
     key_page: str  # where a key is to be had
+    base_url: str  # the API's address, up to the path of the request; empty where the operator has to name it
     max_count: int  # results that one request may ask for
     max_chars: int  # characters of a query
     is_html: bool = False  # whether titles and snippets are HTML
@@ -63,19 +64,21 @@ class SearchApi(ABC):
 
     Args:
       key: the key; where it is empty, `check` and every search raise a `WebError` that says where to get one.
-      base_url: the API's address, up to the path of the request.
+      base_url: another address of the API than the service's own.
       count: how many results to ask for, at most the service's `max_count`.
       limits: times, sizes and attempts; see `HttpLimits`.
     """
 
     service: ClassVar[Service]
 
-    def __init__(self, key: str, *, base_url: str, count: int = 10, limits: HttpLimits | None = None) -> None:
+    def __init__(
+        self, key: str, *, base_url: str | None = None, count: int = 10, limits: HttpLimits | None = None
+    ) -> None:
         if not 1 <= count <= self.service.max_count:
             raise ValueError(f"{self.service.label} gives 1 to {self.service.max_count} results, not {count}")
         self._key = key.strip()
         self._secrets = Secrets([self._key])
-        self._base_url = base_url.strip().rstrip("/")
+        self._base_url = (self.service.base_url if base_url is None else base_url).strip().rstrip("/")
         self._count = count
         self._client = HttpClient(self.service.label, limits or HttpLimits())
 

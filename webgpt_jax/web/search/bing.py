@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from webgpt_jax.env.protocol import SearchResult
 from webgpt_jax.web.search.backend import SearchApi, Service
-from webgpt_jax.web.search.client import HttpLimits, Request
+from webgpt_jax.web.search.client import Request
 from webgpt_jax.web.search.results import dig
 
 
@@ -23,20 +23,11 @@ class Bing(SearchApi):
         label="Bing Web Search (retired by Microsoft in August 2025; use another back end)",
         variable="BING_API_KEY",
         key_page="https://learn.microsoft.com/bing/search-apis (which gives out no new ones)",
+        base_url="https://api.bing.microsoft.com/v7.0",
         max_count=50,
         max_chars=1_500,
         max_encoded=1_300,  # the parameters must stay under 1,500 characters of URL in all
     )
-
-    def __init__(
-        self,
-        key: str,
-        *,
-        base_url: str = "https://api.bing.microsoft.com/v7.0",
-        count: int = 10,
-        limits: HttpLimits | None = None,
-    ) -> None:
-        super().__init__(key, base_url=base_url, count=count, limits=limits)
 
     def _request(self, query: str) -> Request:
         return Request(

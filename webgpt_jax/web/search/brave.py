@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from webgpt_jax.env.protocol import SearchResult
 from webgpt_jax.web.search.backend import SearchApi, Service
-from webgpt_jax.web.search.client import Failure, HttpLimits, Request
+from webgpt_jax.web.search.client import Failure, Request
 from webgpt_jax.web.search.results import dig
 
 _KEY_CODES = ("SUBSCRIPTION_TOKEN_INVALID", "SUBSCRIPTION_TOKEN_MISSING", "SUBSCRIPTION_NOT_FOUND")
@@ -25,21 +25,12 @@ class Brave(SearchApi):
         label="Brave Search",
         variable="BRAVE_API_KEY",
         key_page="https://api-dashboard.search.brave.com",
+        base_url="https://api.search.brave.com/res/v1",
         max_count=20,
         max_chars=400,
         is_html=True,
         max_words=50,
     )
-
-    def __init__(
-        self,
-        key: str,
-        *,
-        base_url: str = "https://api.search.brave.com/res/v1",
-        count: int = 10,
-        limits: HttpLimits | None = None,
-    ) -> None:
-        super().__init__(key, base_url=base_url, count=count, limits=limits)
 
     def _request(self, query: str) -> Request:
         return Request(

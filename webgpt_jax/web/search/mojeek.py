@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from webgpt_jax.env.protocol import SearchResult, WebError
 from webgpt_jax.web.search.backend import SearchApi, Service
-from webgpt_jax.web.search.client import HttpLimits, Request
+from webgpt_jax.web.search.client import Request
 from webgpt_jax.web.search.results import dig
 
 
@@ -23,21 +23,12 @@ class Mojeek(SearchApi):
         label="Mojeek",
         variable="MOJEEK_API_KEY",
         key_page="https://www.mojeek.com/services/search/web-search-api/",
+        base_url="https://www.mojeek.com",
         max_count=100,  # our own bounds, here and below: no limit is published
         max_chars=1_000,
         is_html=True,
         max_encoded=1_500,
     )
-
-    def __init__(
-        self,
-        key: str,
-        *,
-        base_url: str = "https://www.mojeek.com",
-        count: int = 10,
-        limits: HttpLimits | None = None,
-    ) -> None:
-        super().__init__(key, base_url=base_url, count=count, limits=limits)
 
     def _request(self, query: str) -> Request:
         return Request(

@@ -43,6 +43,7 @@ class SearXNG(SearchApi):
         label="SearXNG",
         variable="SEARXNG_URL",
         key_page="https://docs.searxng.org",
+        base_url="",
         max_count=100,
         max_chars=1_000,  # our own bounds: the API has none, but servers limit the length of URLs
         max_encoded=1_500,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from webgpt_jax.env.protocol import SearchResult
 from webgpt_jax.web.search.backend import SearchApi, Service
-from webgpt_jax.web.search.client import Failure, HttpLimits, Request
+from webgpt_jax.web.search.client import Failure, Request
 
 
 class Serper(SearchApi):
@@ -21,19 +21,10 @@ class Serper(SearchApi):
         label="Serper",
         variable="SERPER_API_KEY",
         key_page="https://serper.dev",
+        base_url="https://google.serper.dev",
         max_count=100,
         max_chars=2_000,  # our own bound: no limit is published
     )
-
-    def __init__(
-        self,
-        key: str,
-        *,
-        base_url: str = "https://google.serper.dev",
-        count: int = 10,
-        limits: HttpLimits | None = None,
-    ) -> None:
-        super().__init__(key, base_url=base_url, count=count, limits=limits)
 
     def _request(self, query: str) -> Request:
         return Request(

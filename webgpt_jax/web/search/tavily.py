@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from webgpt_jax.env.protocol import SearchResult
 from webgpt_jax.web.search.backend import SearchApi, Service
-from webgpt_jax.web.search.client import Failure, HttpLimits, Request
+from webgpt_jax.web.search.client import Failure, Request
 from webgpt_jax.web.search.results import dig
 
 _LIMIT_STATUSES = (432, 433)
@@ -25,19 +25,10 @@ class Tavily(SearchApi):
         label="Tavily",
         variable="TAVILY_API_KEY",
         key_page="https://app.tavily.com",
+        base_url="https://api.tavily.com",
         max_count=20,
         max_chars=400,
     )
-
-    def __init__(
-        self,
-        key: str,
-        *,
-        base_url: str = "https://api.tavily.com",
-        count: int = 10,
-        limits: HttpLimits | None = None,
-    ) -> None:
-        super().__init__(key, base_url=base_url, count=count, limits=limits)
 
     def _request(self, query: str) -> Request:
         return Request(
