@@ -66,7 +66,8 @@ def text_of(html: str) -> str:
         ("<s>old</s> new, <strike>old</strike><b>new</b>", "[deleted: old] new, [deleted: old] new"),
         ("colo<del>u</del>r, <del></del>x<s> </s>y", "colo[deleted: u]r, x y"),
         ("a <del><a href=''></a> b</del>.", "a [deleted: b]."),
-        ("<del><p>one</p><p>two</p></del>", "one\n\ntwo"),
+        ("<del><p>one</p><p>two</p></del>", "[deleted:\n\none\n\ntwo]"),
+        ("a <del><p>one</p></del><p>b", "a [deleted:\n\none]\n\nb"),
         # ruby, and no blanks between CJK characters
         ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字", "漢(かん)字"),
         ("<ruby>漢 <rt> かん </rt></ruby><ruby>x<rt></rt></ruby>", "漢(かん)x"),

@@ -33,6 +33,16 @@ def test_images(html: str, text: str) -> None:
     assert text_of(html) == text
 
 
+def test_formulas_are_never_repetitions() -> None:
+    plus, minus = (
+        rf"<img src=x aria-hidden=true alt='{{\displaystyle \alpha {sign} \beta =\gamma }}'>" for sign in "+-"
+    )
+    assert text_of(plus + minus + plus) == (
+        r"[Image: {\displaystyle \alpha + \beta =\gamma }][Image: {\displaystyle \alpha - \beta =\gamma }]"
+        r"[Image: {\displaystyle \alpha + \beta =\gamma }]"
+    )
+
+
 @pytest.mark.parametrize(
     "attributes",
     [

@@ -169,7 +169,7 @@ def _as_html(xhtml: str) -> str:
 def _html_page(source: str, url: str) -> Page:
     html = guard(source)
     if may_look_different(html):
-        html = as_seen(html)
+        html = as_seen(html, only_unknown=True)
     base = base_url(html, url)
     article = readability.main_content(html, base)
     main = _render(article.html, base, url)

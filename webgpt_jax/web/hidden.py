@@ -16,6 +16,7 @@ from webgpt_jax.web.markup import parse
 from webgpt_jax.web.styles import (
     SMALLEST,
     Colour,
+    Style,
     background_colour,
     clipped,
     colour,
@@ -30,6 +31,7 @@ from webgpt_jax.web.styles import (
 )
 
 _ATTRIBUTES = frozenset(("hidden", "aria-hidden", "style"))
+_TELLING = _ATTRIBUTES | {"color", "shadowrootmode"}  # an element without any of these is as it seems
 _STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
 _WHITE = (255, 255, 255)
 _MAX_FADED = 0.5  # a page with a larger share of its text transparent lets it appear by a script
@@ -67,7 +69,7 @@ def is_hidden(tag: str, element: etree._Element) -> bool:
 def may_look_different(html: str) -> bool:
     """Whether `as_seen` may change a page: a quick look at its source."""
     ascii_html = html.encode("ascii", "replace").decode("ascii").lower()  # four times as fast to change
-    styles = "\n".join(_STYLES.findall(ascii_html))
+    styles = "\n".join(dict.fromkeys(_STYLES.findall(ascii_html)))  # pages say the same again and again
     return (
         may_hide(styles)
         or "shadowrootmode" in ascii_html
@@ -76,7 +78,7 @@ def may_look_different(html: str) -> bool:
     )
 
 
-def as_seen(html: str) -> str:
+def as_seen(html: str, *, only_unknown: bool = False) -> str:
     """The HTML as a person sees it, as far as attributes tell.
 
     Without what is hidden, also by what `webgpt_jax.web.styles` knows of. A box with `font-size: 0` around text with a
@@ -86,20 +88,27 @@ def as_seen(html: str) -> str:
 
     Args:
       html: the page, which has been through `webgpt_jax.web.markup.guard`.
+      only_unknown: the page may stay as it is where there is nothing that Readability would not find by itself.
     """
     root = parse(html)
     if root is None:
         return html
     hidden = _Hidden(root)
-    for element in root.iter(etree.Element):
+    changed = False
+    telling = [e for e in root.iter(etree.Element) if e.tag == "dialog" or not _TELLING.isdisjoint(e.keys())]
+    for element in telling:
         if element.tag == "template" and element.get("shadowrootmode", "").lower() in ("open", "closed"):
-            element.tag = "div"
+            element.tag, changed = "div", True
         hidden.look_at(element)
-    for element in list(root.iter(*_INLINE)):
-        if _IS_BLOCK.search(element.get("style", "").lower()):
+        if element.tag in _INLINE and _IS_BLOCK.search(element.get("style", "").lower()):
             _break_around(element)
+            changed = True
     for element in hidden.elements():
-        element.clear(keep_tail=True)
+        if _holds_something(element) and not (only_unknown and is_hidden(element.tag, element)):
+            element.clear(keep_tail=True)
+            changed = True
+    if not changed:
+        return html
     return str(etree.tostring(root, encoding="unicode", method="html"))
 
 
@@ -108,6 +117,7 @@ class _Hidden:
 
     def __init__(self, root: etree._Element) -> None:
         self._root = root
+        self._styles: dict[str, Style] = {}  # as they are spelt, and what they say
         self._white = not any(True for _ in root.iter("style")) and not any(
             "stylesheet" in link.get("rel", "").lower() for link in root.iter("link")
         )
@@ -126,7 +136,7 @@ class _Hidden:
         font = element.get("color") if tag == "font" else None
         if attribute is None and font is None:
             return
-        style = declarations(attribute or "")
+        style = self._style(element)
         if clipped(style):
             self._surely.append(element)
             return
@@ -160,10 +170,17 @@ class _Hidden:
                 found += outermost
         return found
 
+    def _style(self, element: etree._Element) -> Style:
+        attribute = element.get("style", "")
+        style = self._styles.get(attribute)
+        if style is None:
+            style = self._styles[attribute] = declarations(attribute)
+        return style
+
     def _behind(self, element: etree._Element) -> Colour | None:
         """The colour behind an element's text, where no style sheet can have set another."""
         while True:
-            style = declarations(element.get("style", ""))
+            style = self._style(element)
             if any(name.startswith("background") for name in style):
                 return background_colour(style)
             if background := element.get("bgcolor"):
@@ -190,6 +207,10 @@ def _size(element: etree._Element) -> int:
         for part in element.iter(etree.Element)
         if part.tag not in DROPPED
     )
+
+
+def _holds_something(element: etree._Element) -> bool:
+    return next(element.iter("img"), None) is not None or _size(element) > 0
 
 
 def _break_around(element: etree._Element) -> None:

@@ -92,7 +92,7 @@ def _script(tag: str, element: etree._Element) -> str:
     """What stands before an element's text if that is raised, lowered, a ruby text or struck; otherwise empty."""
     mark = SCRIPTS.get(tag, "")
     if mark[:1] == "[" and any(part.tag in BLOCKS for part in element.iterdescendants(etree.Element)):
-        return ""  # struck paragraphs stay paragraphs
+        return ""  # struck paragraphs stay paragraphs, with the mark in the first and the last
     return mark
 
 
@@ -201,6 +201,9 @@ class _Renderer:
             self.frame(element)
         elif _script(tag, element):
             self.open_inline()
+        elif tag in SCRIPTS:
+            self.write(SCRIPTS[tag].strip())
+            self.space = True
 
     def close(self, tag: str, element: etree._Element) -> None:
         if tag in BLOCKS:
@@ -220,6 +223,8 @@ class _Renderer:
                     self.line.append(" ")
                 self.script(mark, text)
             self.space = (self.space and mark != "(") or (mark[0] == "[" and not element.tail)
+        elif tag in SCRIPTS:
+            self.close_struck(SCRIPTS[tag])
 
     def open_block(self, tag: str, element: etree._Element) -> None:
         self.block(self.margin(tag))
@@ -328,6 +333,12 @@ class _Renderer:
         text = self.images.text(element, strip_markers(before), MAX_ALT_IN_LINK if self.in_link else MAX_ALT)
         if text:
             self.write(text)
+
+    def close_struck(self, mark: str) -> None:
+        """The end of struck paragraphs: on the last one's line, which is still open."""
+        self.breaks, self.space = 0, False
+        self.write(SCRIPT_ENDS[mark])
+        self.block(1)
 
     def script(self, mark: str, text: str) -> None:
         if mark in ("^", "_") and _COMPOUND.search(text) and "【" not in text:
