@@ -69,7 +69,9 @@ def is_hidden(tag: str, element: etree._Element) -> bool:
 def may_look_different(html: str) -> bool:
     """Whether `as_seen` may change a page: a quick look at its source."""
     ascii_html = html.encode("ascii", "replace").decode("ascii").lower()  # four times as fast to change
-    styles = "\n".join(dict.fromkeys(_STYLES.findall(ascii_html)))  # pages say the same again and again
+    # Pages say the same again and again; and what is not displayed at all is left to Readability.
+    told = dict.fromkeys(_STYLES.findall(ascii_html))
+    styles = "\n".join(style for style in told if not _STYLE.search(style))
     return (
         may_hide(styles)
         or "shadowrootmode" in ascii_html
