@@ -24,7 +24,7 @@ from webgpt_jax.web.styles import clipped, colour, declarations, font_pixels, is
     ],
 )
 def test_clipped(style: str) -> None:
-    assert may_hide(style.lower())
+    assert may_hide([style.lower()])
     assert clipped(declarations(style))
 
 
@@ -68,7 +68,7 @@ def test_not_clipped(style: str) -> None:
     ],
 )
 def test_letters_too_small_to_be_read(style: str, pixels: float) -> None:
-    assert may_hide(style.lower())
+    assert may_hide([style.lower()])
     assert font_pixels(declarations(style)) == pytest.approx(pixels)
 
 
@@ -88,7 +88,7 @@ def test_letters_too_small_to_be_read(style: str, pixels: float) -> None:
     ],
 )
 def test_letters_that_can_be_read(style: str, pixels: float | None) -> None:
-    assert not may_hide(style)
+    assert not may_hide([style])
     assert font_pixels(declarations(style)) == (None if pixels is None else pytest.approx(pixels))
 
 
@@ -107,7 +107,7 @@ def test_letters_that_can_be_read(style: str, pixels: float | None) -> None:
     ],
 )
 def test_transparent_or_shrunk_to_nothing(style: str) -> None:
-    assert may_hide(style.lower())
+    assert may_hide([style.lower()])
     assert may_appear(declarations(style))
     assert not is_animated(declarations(style))
 
@@ -116,7 +116,7 @@ def test_transparent_or_shrunk_to_nothing(style: str) -> None:
     "style", ["opacity:0.5", "opacity:.9", "opacity:1", "transform:scale(0.9)", "scale:1", "filter:grayscale(0)", ""]
 )
 def test_opaque_and_large(style: str) -> None:
-    assert not may_hide(style)
+    assert not may_hide([style])
     assert not may_appear(declarations(style))
 
 
@@ -160,7 +160,7 @@ def test_colours(value: str, rgb: tuple[int, int, int] | None) -> None:
 def test_floods_take_time_in_proportion(piece: str) -> None:
     # Anything quadratic in these characters would run into the suite's time limit.
     style = piece * (1_000_000 // len(piece))
-    may_hide(style + "overflow")
+    may_hide([style + "overflow"])
     set_in = declarations(style)
     clipped(set_in)
     may_appear(set_in)

@@ -71,9 +71,10 @@ def may_look_different(html: str) -> bool:
     ascii_html = html.encode("ascii", "replace").decode("ascii").lower()  # four times as fast to change
     # Pages say the same again and again; and what is not displayed at all is left to Readability.
     told = dict.fromkeys(_STYLES.findall(ascii_html))
-    styles = "\n".join(style for style in told if not _STYLE.search(style))
+    shown = [style for style in told if not _STYLE.search(style)]
+    styles = "\n".join(shown)
     return (
-        may_hide(styles)
+        may_hide(shown)
         or "shadowrootmode" in ascii_html
         or (_IS_BLOCK.search(styles) is not None and _glues_blocks(ascii_html))
         or _may_be_tone_in_tone(ascii_html, styles)

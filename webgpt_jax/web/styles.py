@@ -43,9 +43,11 @@ Colour = tuple[int, int, int]
 Style = dict[str, str]
 
 
-def may_hide(styles: str) -> bool:
+def may_hide(styles: list[str]) -> bool:
     """Whether there may be one among some styles, in small letters, that hides something: a quick look."""
-    return _SUSPECT.search(styles) is not None or ("overflow" in styles and _NO_SIZE.search(styles) is not None)
+    return _SUSPECT.search("\n".join(styles)) is not None or any(
+        "overflow" in style and _NO_SIZE.search(style) for style in styles
+    )
 
 
 def declarations(style: str) -> Style:
