@@ -74,6 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     except ImportError as error:
         raise CommandError(f"needs JAX ({error.name} is missing): pip install 'webgpt_jax[train]'") from None
     from webgpt_jax.training.preflight import CompilerMissingError, DoesNotFitError, PreflightError, compile_plan
+    from webgpt_jax.training.sharding import ShardingError
 
     plan = _plan(flags)
     compiled: Compiled | None = None
@@ -86,10 +87,10 @@ def run(arguments: Sequence[str]) -> int:
             refusal = str(error)
         except CompilerMissingError as error:
             note = f"{error}; memory and verdict are reckoned by hand"
-        except PreflightError as error:
+        except (PreflightError, ShardingError) as error:
             raise CommandError(str(error)) from None
     reckoned = plans.estimate_memory(plan).peak
-    fits = refusal is None and (compiled.peak if compiled else reckoned) <= plan.topology.chip.memory
+    fits = refusal is None and (compiled.reserved if compiled else reckoned) <= plan.topology.chip.memory
     others = [] if fits else _alternatives(plan, check=flags.compile and note is None)
     report = _report(flags, plan, compiled, refusal, fits, others)
     emit(json.dumps(report) if flags.json else "\n".join(_lines(report)))
@@ -186,6 +187,7 @@ def _alternatives(plan: Plan, *, check: bool) -> list[dict[str, Any]]:
     from webgpt_jax.training.plan_search import alternatives
     from webgpt_jax.training.plans import estimate_memory
     from webgpt_jax.training.preflight import PreflightError, compile_plan
+    from webgpt_jax.training.sharding import ShardingError
     from webgpt_jax.training.topologies import GIB
 
     shown = []
@@ -197,8 +199,8 @@ def _alternatives(plan: Plan, *, check: bool) -> list[dict[str, Any]]:
         }
         if check:
             try:
-                entry["compiled_gib"] = round(compile_plan(alternative.plan).peak / GIB, 2)
-            except PreflightError:
+                entry["compiled_gib"] = round(compile_plan(alternative.plan).reserved / GIB, 2)
+            except (PreflightError, ShardingError):
                 continue
             check = False
         shown.append(entry)
@@ -241,6 +243,7 @@ def _report(
             "state": round(compiled.state / GIB, 2),
             "activations": round((compiled.peak - compiled.state) / GIB, 2),
             "peak": round(compiled.peak / GIB, 2),
+            "reserved": round(compiled.reserved / GIB, 2),
         },
         "compile_seconds": compiled and round(compiled.seconds, 1),
         "refusal": refusal,
@@ -282,7 +285,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
     mesh = " × ".join(f"{name} {size}" for name, size in report["mesh"].items())
     compiled = report["compiled_gib"] or {}
     reckoned = report["reckoned_gib"]
-    peak = compiled.get("peak", reckoned["peak"])
+    needed = compiled.get("reserved", reckoned["peak"])
     state = sum(reckoned[part] for part in ("parameters", "optimizer", "average", "frozen"))
     lines = [
         f"{report['model']}, {_count(report['parameters'])} parameters in {report['param_dtype']}, "
@@ -298,6 +301,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
             lines.append(f"  {'in all, step to step':<22}{state:>10.2f}" + _cell(compiled.get("state")))
         if reckoned[part]:
             lines.append(f"  {name:<22}{reckoned[part]:>10.2f}" + (_cell(compiled.get(part)) if part == "peak" else ""))
+    if compiled:
+        lines.append(f"  {'peak, with gaps':<22}{'':>10}" + _cell(needed))
     lines += [
         "",
         f"operations a step     {report['flops']:.3g}, of them the model's {report['model_flops']:.3g}",
@@ -309,8 +314,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
     ]
     if report["fits"]:
         how = f"compiled in {report['compile_seconds']:.0f} s" if compiled else "reckoned, not compiled"
-        return [*lines, f"fits: {peak:.1f} of {report['chip_gib']:.1f} GiB a chip ({how})"]
-    reason = report["refusal"] or f"{peak:.1f} GiB a chip by the reckoning"
+        return [*lines, f"fits: {needed:.1f} of {report['chip_gib']:.1f} GiB a chip ({how})"]
+    reason = report["refusal"] or f"{needed:.1f} GiB a chip by the reckoning"
     lines.append(f"does not fit: {reason}; a chip has {report['chip_gib']:.1f} GiB")
     for other in report["alternatives"]:
         data, fsdp, tensor = other["mesh"]

@@ -62,7 +62,8 @@ class Compiled:
     """What the compiler says of a step, in bytes on one chip."""
 
     state: float  # what stays from step to step, models at rest included
-    peak: float  # the most at any time
+    peak: float  # the most in use at any time
+    reserved: float  # what the program is given to run in: with the gaps between arrays, its code and what it gives out
     seconds: float  # that compiling took
 
 
@@ -80,11 +81,12 @@ def compile_plan(plan: Plan) -> Compiled:
     data, fsdp, tensor = plan.mesh
     mesh = make_mesh(MeshConfig(data, fsdp, tensor), topology_devices(plan.topology))
     steps = [_compile_step(plan, mesh, head) for head in plan.heads]
-    state = estimate_memory(plan).frozen + sum(own for own, _ in steps)
-    peak = max(state - own + peak for own, peak in steps)
-    if peak > plan.topology.chip.memory:  # each model alone fits, and not beside the others
-        raise DoesNotFitError(peak - state)
-    return Compiled(state=state, peak=peak, seconds=time.monotonic() - begin)
+    state = estimate_memory(plan).frozen + sum(step.state for step in steps)
+    peak = max(state - step.state + step.peak for step in steps)
+    reserved = max(state - step.state + step.reserved for step in steps)
+    if reserved > plan.topology.chip.memory:  # the compiler looks at one program, and at no model beside it
+        raise DoesNotFitError(reserved - state)
+    return Compiled(state, peak, reserved, time.monotonic() - begin)
 
 
 def topology_devices(topology: Topology) -> Sequence[jax.Device]:
@@ -106,8 +108,9 @@ def topology_devices(topology: Topology) -> Sequence[jax.Device]:
     return description.devices
 
 
-def _compile_step(plan: Plan, mesh: Mesh, head: Head) -> tuple[int, int]:
-    """Bytes on a chip: the step's arguments, and its peak with them."""
+def _compile_step(plan: Plan, mesh: Mesh, head: Head) -> Compiled:
+    """The step of one model."""
+    begin = time.monotonic()
     optimizer = make_optimizer(OptimizerConfig())
     state = abstract_train_state(plan.config, optimizer, mesh, head=head, keep_ema=plan.keep_ema)
     loss = loss_for(plan.task, head, plan.config, MeshSharding(mesh))
@@ -127,4 +130,7 @@ def _compile_step(plan: Plan, mesh: Mesh, head: Head) -> tuple[int, int]:
         needed = None if refusal is None else float(refusal["needed"]) * _UNITS[refusal["unit"]]
         raise DoesNotFitError(needed) from error
     memory: Any = compiled.memory_analysis()
-    return memory.argument_size_in_bytes, memory.peak_memory_in_bytes
+    state = memory.argument_size_in_bytes
+    new = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    reserved = state + memory.temp_size_in_bytes + new + memory.generated_code_size_in_bytes
+    return Compiled(state, memory.peak_memory_in_bytes, reserved, time.monotonic() - begin)

@@ -93,13 +93,19 @@ def _arrange(sizes: tuple[int, int, int], devices: Sequence[jax.Device]) -> np.n
     if devices[0].platform != "tpu":  # JAX lists them host by host
         return np.asarray(devices).reshape(sizes)
     slices = len({getattr(device, "slice_index", 0) for device in devices})
-    if slices == 1:
-        return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
     data, fsdp, tensor = sizes
     if data % slices:
         raise ShardingError(f"{slices} TPU slices are joined along data, and data {data} is not a multiple of {slices}")
     within, between = (data // slices, fsdp, tensor), (slices, 1, 1)
-    return mesh_utils.create_hybrid_device_mesh(within, between, devices, allow_split_physical_axes=True)
+    try:
+        if slices == 1:
+            return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
+        return mesh_utils.create_hybrid_device_mesh(within, between, devices, allow_split_physical_axes=True)
+    except (ValueError, TypeError, NotImplementedError) as error:  # what it raises for sizes that cut a torus oddly
+        raise ShardingError(
+            f"JAX cannot lay a mesh of {_describe(sizes)} on this TPU's torus: choose sizes that are powers of 2, "
+            "or multiples of the torus's sides"
+        ) from error
 
 
 @dataclass(frozen=True)
