@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from webgpt_jax.cli import CommandError, at_terminal, emit
 from webgpt_jax.cli.episodes import TO_ASK_AGAIN, EpisodeFile
+from webgpt_jax.cli.policies import POLICY_HELP, PolicyFlags, open_policies
 from webgpt_jax.cli.report import Progress, answer_text
 from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_name
 from webgpt_jax.env import (
     Browser,
-    BrowserConfig,
     Episode,
-    Policy,
     clean,
     episode_to_json,
     run_episode,
@@ -26,17 +25,15 @@ from webgpt_jax.flags import UsageError, describe, option, parse
 
 
 @dataclass(frozen=True)
-class AskFlags(WebFlags):
+class AskFlags(WebFlags, PolicyFlags):
     """The flags of `webgpt ask`."""
 
-    policy: str = option("scripted", "who browses and answers: scripted")
     file: str | None = option(None, "read questions from this file, one a line; - is standard input")
     json: bool = option(False, "print each episode as a line of JSON instead of its answer")
     output: str | None = option(
         None, "append episodes to this file; questions it already holds are skipped (default: a new file for each run)"
     )
     concurrency: int = option(4, "questions worked on at once")
-    max_actions: int = option(100, "actions an episode may take")
     deadline: float = option(300.0, "seconds an episode may take")
     quiet: bool = option(False, "show no progress")
 
@@ -51,19 +48,11 @@ def usage() -> str:
             "",
             WEB_HELP,
             "",
+            POLICY_HELP,
+            "",
             describe(AskFlags),
         ]
     )
-
-
-def _scripted() -> Policy:
-    from webgpt_jax.baselines.scripted import ScriptedPolicy
-
-    return ScriptedPolicy()
-
-
-# How the policy of one episode is made.
-POLICIES: dict[str, Callable[[], Policy]] = {"scripted": _scripted}
 
 
 def _lines(source: TextIO, name: str) -> list[str]:
@@ -96,9 +85,8 @@ def _questions(flags: AskFlags, arguments: Sequence[str]) -> list[str]:
 
 def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(AskFlags, arguments)
-    if flags.policy not in POLICIES:
-        raise UsageError(f"no policy {flags.policy!r}; there are {', '.join(POLICIES)}")
-    for name in ("concurrency", "max_actions", "deadline"):
+    flags.check()
+    for name in ("concurrency", "deadline"):
         if not getattr(flags, name) > 0:
             raise UsageError(f"--{name} must be more than 0")
     questions = _questions(flags, rest)
@@ -121,8 +109,8 @@ def run(arguments: Sequence[str]) -> int:
 async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
     """Answers questions, several at once, printing them in order; returns how many episodes failed."""
     failures = 0
-    async with open_web(flags) as web:
-        browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
+    async with open_policies(flags, flags.concurrency) as policies, open_web(flags) as web:
+        browser = Browser(web, policies.browser)
         slots = asyncio.Semaphore(flags.concurrency)
         progress = Progress(len(questions), None if flags.quiet else sys.stderr)
 
@@ -130,10 +118,10 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
             async with slots:
                 episode = await run_episode(
                     browser,
-                    POLICIES[flags.policy](),
+                    policies.make(question),
                     question,
                     deadline_s=flags.deadline,
-                    info={"policy": flags.policy, "web": web_name(flags)},
+                    info={**policies.info, "web": web_name(flags)},
                     on_step=progress.of(number),
                 )
             episodes.write(episode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from typing import TextIO
@@ -9,6 +10,7 @@ from typing import TextIO
 from webgpt_jax.env import BrowserState, Episode, EpisodeEnd, Step, clean, clean_line
 
 LOG_COLUMNS = 120
+CITATION = re.compile(r"\[([0-9]{1,6})\]")
 
 WHY_NO_ANSWER = {
     EpisodeEnd.ANSWER: "the policy gave an empty answer",
@@ -28,6 +30,9 @@ def answer_text(episode: Episode) -> str:
     answer = clean(episode.answer.text).strip() if episode.answer else ""
     if answer:
         lines += [answer, ""]
+        cited = {int(number) for number in CITATION.findall(answer)}
+        if episode.quotes and not cited & set(range(1, len(episode.quotes) + 1)):
+            lines += ["(The answer cites none of what was quoted.)", ""]
     else:
         why = WHY_NO_ANSWER[episode.end]
         lines += [f"No answer: {why}." if episode.error is None else f"No answer: {clean_line(episode.error)}", ""]

@@ -34,6 +34,7 @@ class Offer:
     before_stretch: Collection[str] = ()  # beginnings that a stretch of the page follows
     before_quote: Collection[str] = ()  # beginnings that a stretch of the page or `<start>━<end>` follows
     page: str = ""  # the page's text, as shown, without link markup
+    within_lines: bool = False  # whether a stretch ends with its line
 
 
 class _Tail(Enum):
@@ -99,7 +100,8 @@ class CommandMask:
     def __init__(self, rules: CommandRules, offer: Offer, max_tokens: int) -> None:
         self._rules = rules
         self._max_tokens = max_tokens
-        self._stretches = Stretches(offer.page, rules.vocabulary.single_bytes)
+        known = rules.vocabulary.single_bytes
+        self._stretches = Stretches(offer.page, known - frozenset(b"\n") if offer.within_lines else known)
         self._words = _Words(rules.vocabulary.drops_blank)
         for command in offer.whole:
             self._words.add(command)
