@@ -177,7 +177,7 @@ def test_superscripts_and_subscripts(source: str) -> None:
 def test_cjk(source: str) -> None:
     page = case(source, "s15_cjk_inline")
     sentence = "日本語のテキストと中文、한국어。漢(かん)字折"
-    assert page.plain.removeprefix("## Head\n\n") == sentence * (len(page.plain) // len(sentence))
+    assert re.sub(r"\A#+ Head\n\n", "", page.plain) == sentence * (len(page.plain) // len(sentence))
 
 
 @BOTH

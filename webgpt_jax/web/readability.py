@@ -1,8 +1,8 @@
 """The main content of a page, by Mozilla's Readability algorithm (paper, Appendix A).
 
 pygoreadability, a Go port that agrees with Mozilla's own output nearly to the letter, is used where it is installed:
-its wheels are for Linux on x86-64 and macOS on ARM. Elsewhere readability-lxml, an older algorithm of the same family,
-takes its place.
+its wheels are for Python up to 3.12, on Linux and on macOS on ARM. Elsewhere readability-lxml, an older algorithm of
+the same family, takes its place.
 
 The Go runtime does not survive a fork. Nothing here is imported before it is used, so that only the spawned workers
 that convert pages ever load it.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from lxml import etree
 
@@ -36,6 +37,14 @@ _METADATA = re.compile(
 _DATE = re.compile(
     r"date(?:published|modified)|(?:published|modified)_time|dcterms\.\w+|parsely-pub-date|create_at", re.IGNORECASE
 )
+
+
+# readability-lxml empties such a link, which would make it one to the page itself; without it, it is plain text.
+_SCRIPTED = re.compile(r"\b(href\s*=\s*[\"']?\s*(?:javascript|vbscript|data):)", re.IGNORECASE)
+
+# What readability-lxml may take out of the main content, and the share of link text that lets it.
+_BLOCKS = ("table", "ul", "div", "aside", "header", "footer", "section")
+MAX_LINK_DENSITY = 0.5
 
 
 @dataclass(frozen=True)
@@ -102,8 +111,21 @@ def lxml_extractor() -> Extractor:
 
     logging.getLogger("readability.readability").setLevel(logging.CRITICAL)  # it logs the traceback of what it raises
 
+    class GentleDocument(Document):  # type: ignore[misc]  # the library has no types
+        """Takes no short lists, tables and blocks out of the main content unless links fill them: Mozilla's algorithm
+        keeps them, and this one would lose a table of figures for want of commas."""
+
+        def get_preserved_elements(self, node: Any) -> dict[Any, bool]:
+            preserved: dict[Any, bool] = super().get_preserved_elements(node)
+            for element in self.tags(node, *_BLOCKS):
+                if self.class_weight(element) >= 0 and self.get_link_density(element) <= MAX_LINK_DENSITY:
+                    preserved[element] = True
+            return preserved
+
     def extract(html: str, base: str) -> Article:
-        document = Document(as_seen(html), url=base)  # it takes styles away, but not what they hide
+        # Without the base, which it would resolve links by in ways of its own. It takes styles away, but not what they
+        # hide.
+        document = GentleDocument(_SCRIPTED.sub(r"data-\1", as_seen(html)))
         try:
             content = document.summary(html_partial=True)
         except (Unparseable, etree.LxmlError, ValueError):
