@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,12 @@ from tests.conftest import HAS_TRAIN
 from webgpt_jax.cli.main import main
 
 pytestmark = pytest.mark.skipif(not HAS_TRAIN, reason="needs the extra train: pip install 'webgpt_jax[train]'")
+
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install 'webgpt_jax[tpu]'"
+)
+
+MAIN = "import sys; from webgpt_jax.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 SMALL = ["preflight", "--model=tiny", "--topology=v5e:2x2", "--batch=8", "--length=128"]
 
@@ -45,6 +54,36 @@ def test_a_run_that_does_not_fit_names_what_would(capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert "fits with batch " in shown
     assert "fits with topology v5e:" in shown
+
+
+@needs_libtpu
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process as Linux counts it")
+def test_175b_on_512_chips_fits_and_takes_two_gigabytes_to_say_so(tmp_path: Path) -> None:
+    arguments = ["preflight", "--model=175b", "--topology=v5p:8x8x8", "--fsdp=64", "--tensor=8", "--json"]
+    with (tmp_path / "report").open("w+") as report, (tmp_path / "log").open("w+") as log:
+        process = subprocess.Popen([sys.executable, "-c", MAIN, *arguments], stdout=report, stderr=log)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        report.seek(0)
+        figures = json.load(report)
+    assert process.returncode == 0
+    assert figures["fits"] is True
+    assert figures["compiled_gib"]["peak"] <= 12.5
+    assert usage.ru_maxrss * 1024 <= 2e9
+
+
+@needs_libtpu
+@pytest.mark.slow
+def test_what_the_compiler_refuses_comes_with_a_slice_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["preflight", "--model=tiny", "--topology=v5e:1x1", "--batch=1024", "--length=128", "--json"]
+    assert main(arguments) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["fits"] is False
+    assert "the compiler refuses" in report["refusal"]
+    first = report["alternatives"][0]
+    assert first["compiled_gib"] <= report["chip_gib"]
 
 
 def test_ppo_counts_the_models_that_rest(capsys: pytest.CaptureFixture[str]) -> None:
