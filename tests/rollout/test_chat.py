@@ -51,11 +51,10 @@ def test_an_answering_prompt_in_chatml() -> None:
     prompt = render_answer_prompt("Why do crows?", [quote])
     shown = tokenizer.show(ChatPrompts(tokenizer).answer(prompt))
     assert shown.endswith(
-        "{<|im_start|>}user\n[1] Crows (a.example)\nThey like you.\n\nQuestion: Why do crows?{<|im_end|>}\n"
-        "{<|im_start|>}assistant\n"
+        "{<|im_start|>}user\n[1] They like you.\n\nQuestion: Why do crows?{<|im_end|>}\n{<|im_start|>}assistant\n"
     )
     assert shown.startswith("{<|im_start|>}system\nAnswer the question")
-    assert shown.count("{<|im_start|>}") == 5
+    assert shown.count("{<|im_start|>}") == 7
 
 
 def test_no_page_can_end_a_turn() -> None:

@@ -25,8 +25,9 @@ class SmallWeb:
     async def open(self, url: str) -> Page:
         if url == "http://r1.example/":
             raise WebError("http", "The server answered 404.")
+        title = "Result 0"
         text = "Crows bring gifts.\nSee 【0†the nest†nest.example】.\n" + "More.\n" * 900
-        return Page("Crows", "r0.example", url, text, [Link(0, "the nest", "http://nest.example/", "nest.example")])
+        return Page(title, "r0.example", url, text, [Link(0, "the nest", "http://nest.example/", "nest.example")])
 
 
 def after(*actions: str) -> BrowserState:
@@ -88,14 +89,16 @@ def test_with_a_quote_there_is_an_answer() -> None:
 def test_the_short_offer_leaves_out_what_an_untrained_model_strays_into() -> None:
     assert short_offer_of(render_observation(after())).whole == []
     results = short_offer_of(render_observation(after("Search crows")))
-    assert results.whole == ["Clicked on link 0", "Clicked on link 1", *DOWN]
+    assert results.whole == ["Clicked on link 0", *DOWN]
     assert results.before_line == []
+    again = short_offer_of(render_observation(after("Search crows", "Clicked on link 0", "Back")))
+    assert again.whole == ["Clicked on link 1", *DOWN]
     assert short_offer_of(render_observation(after("Search nothing"))).before_line == ["Search "]
     page = short_offer_of(render_observation(after("Search crows", "Clicked on link 0", "Quote: Crows bring gifts.")))
     assert page.whole == ["Clicked on link 0", *DOWN, "Back", "End: Answer"]
-    assert page.before_stretch == ["Find in page: ", "Quote: "]
+    assert page.before_stretch == ["Quote: "]
     assert page.before_quote == []
-    assert page.within_lines
+    assert page.by_lines
     assert "Crows bring gifts" not in page.page
 
 

@@ -200,6 +200,17 @@ def test_a_quote_is_every_stretch_and_every_pair_of_stretches_in_order(page: str
     assert language(BYTES, Offer(["Top"], before_quote=["Quote: "], page=page)) == expected
 
 
+@pytest.mark.parametrize("rules", [BYTES, TOY])
+def test_by_lines_a_stretch_begins_where_a_line_does_and_ends_with_it(rules: CommandRules) -> None:
+    lines = ["ab a", "éb", "a\u00a0–", "b"]
+    offer = Offer([], before_stretch=["Q "], page="ab a\n  éb \n \na\u00a0–\nb", by_lines=True)
+    assert language(rules, offer) == {f"Q {line[:end]}" for line in lines for end in range(1, len(line) + 1)}
+    pair = language(rules, Offer([], before_quote=["Q "], page="ab\nba\nab", by_lines=True))
+    starts = [("a", "ba"), ("ab", "ba"), ("a", "ab"), ("b", "ab"), ("ba", "ab"), ("ab", "ab")]
+    pairs = {f"Q {start}━{end[:length]}" for start, end in starts for length in (1, 2)}
+    assert pair == {f"Q {text}" for text in ("a", "ab", "b", "ba")} | pairs
+
+
 def test_a_line_is_bounded_in_bytes_and_of_whole_characters() -> None:
     rules = CommandRules(BYTES.vocabulary, [END], allowed=lambda text: set(text) <= set("a é"), line_bytes=3)
     expected = {"a", "aa", "a ", "aaa", "aa ", "a a", "a  ", "é", "aé", "éa", "é "}

@@ -54,9 +54,11 @@ _QUOTED = _Ask(
 ANSWER_TASK = """\
 Answer the question in one or two sentences, from the numbered sources alone. After each sentence write the number of \
 its source in brackets."""
-_ANSWER_EXAMPLE = (
-    f"[1] Emerald (gems.example)\nEmeralds are green.\n\nQuestion: {_QUESTION}",
+_ANSWER_EXAMPLES = (
+    f"[1] Emeralds are green.\n\nQuestion: {_QUESTION}",
     "Emeralds are green [1].",
+    "[1] Owls hunt at night.\n[2] They eat mice.\n\nQuestion: When do owls hunt, and what do they eat?",
+    "Owls hunt at night [1]. They eat mice [2].",
 )
 
 TRANSCRIPT = "{% for message in messages %}{{ message.content }}\n\n{% endfor %}"
@@ -88,18 +90,19 @@ class ChatPrompts:
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._parts = _render(tokenizer.chat_template or TRANSCRIPT, tokenizer.specials)
+        template = tokenizer.chat_template or TRANSCRIPT
+        self._command = _render(template, tokenizer.specials, examples=1)
+        self._answer = _render(template, tokenizer.specials, examples=2)
 
     def command(self, observation: str) -> list[int]:
         """The prompt that a command follows."""
-        return self._tokens([COMMANDS_TASK, *_turns(parse_observation(observation))])
+        return self._tokens(self._command, [COMMANDS_TASK, *_turns(parse_observation(observation))])
 
     def answer(self, prompt: str) -> list[int]:
         """The prompt that an answer follows, made of the answering prompt."""
         asked = parse_answer_prompt(prompt)
-        sources = [f"[{number}] {heading}\n{text}" for number, (heading, text) in enumerate(asked.references, start=1)]
-        message = "\n\n".join([*sources, f"Question: {asked.question}"])
-        return self._tokens([ANSWER_TASK, *_ANSWER_EXAMPLE, message])
+        sources = "\n".join(f"[{number}] {text}" for number, (_, text) in enumerate(asked.references, start=1))
+        return self._tokens(self._answer, [ANSWER_TASK, *_ANSWER_EXAMPLES, f"{sources}\n\nQuestion: {asked.question}"])
 
     @property
     def overhead(self) -> int:
@@ -108,11 +111,13 @@ class ChatPrompts:
             [COMMANDS_TASK, *_example(ask), _user_message([ask.asked], "", "")]
             for ask in (_NO_PAGE, _RESULTS, _PAGE, _QUOTED)
         ]
-        return max(len(self._tokens(messages)) for messages in (*asks, [ANSWER_TASK, *_ANSWER_EXAMPLE, ""])) + _MARGIN
+        prompts = [self._tokens(self._command, messages) for messages in asks]
+        prompts.append(self._tokens(self._answer, [ANSWER_TASK, *_ANSWER_EXAMPLES, "\n\nQuestion: "]))
+        return max(map(len, prompts)) + _MARGIN
 
-    def _tokens(self, messages: Sequence[str]) -> list[int]:
+    def _tokens(self, parts: Sequence[str | int], messages: Sequence[str]) -> list[int]:
         tokens: list[int] = []
-        for part in self._parts:
+        for part in parts:
             if isinstance(part, int):
                 tokens += self._tokenizer.encode(messages[part])
             else:
@@ -138,11 +143,12 @@ def _user_message(parts: Sequence[str], question: str, asked: str) -> str:
     return "\n\n".join([*filter(None, parts), f"Question: {question}", asked])
 
 
-def _render(template: str, specials: Mapping[str, str]) -> list[str | int]:
+def _render(template: str, specials: Mapping[str, str], examples: int) -> list[str | int]:
     """A conversation in the template: its own text, and the numbers of the messages where they stand. Those are the
-    system's, the user's and the assistant's of an example, and the user's."""
-    system, *names = (f"\ue000{number}\ue001" for number in range(4))
-    said = [{"role": role, "content": name} for role, name in zip(("user", "assistant", "user"), names, strict=True)]
+    system's, the user's and the assistant's of each example, and the user's."""
+    roles = ["user", "assistant"] * examples + ["user"]
+    system, *names = (f"\ue000{number}\ue001" for number in range(len(roles) + 1))
+    said = [{"role": role, "content": name} for role, name in zip(roles, names, strict=True)]
     conversations = [
         [{"role": "system", "content": system}, *said],
         [{"role": "user", "content": f"{system}\n\n{names[0]}"}, *said[1:]],  # for templates that know no system
@@ -164,7 +170,7 @@ def _render(template: str, specials: Mapping[str, str]) -> list[str | int]:
             fault = f"{type(error).__name__}: {error}"
             continue
         pieces = _NAME.split(text)
-        if pieces[1::2] == ["0", "1", "2", "3"]:
+        if pieces[1::2] == [str(number) for number in range(len(roles) + 1)]:
             return [int(piece) if at % 2 else piece for at, piece in enumerate(pieces) if piece]
     raise TemplateFault(f"the model's chat template does not work: {fault}")
 

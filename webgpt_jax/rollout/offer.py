@@ -28,7 +28,6 @@ from webgpt_jax.env.page import ERROR_TITLE, LINK_MARKER, strip_markers
 from webgpt_jax.sampling import Offer
 
 STEPS = (1, 2, 3)
-BEST_RESULTS = 2  # of a results page, that a model without training may open: it chooses no better than by chance
 RESULTS_TITLE = "Search results for: "
 
 
@@ -57,8 +56,9 @@ def offer_of(observation: str) -> Offer:
 def short_offer_of(observation: str) -> Offer:
     """Less than `offer_of`, for a model that knows no more of the commands than what its prompt says.
 
-    It does not judge the question, nor search twice in a row where there are results; it opens the first of them; it
-    quotes what it has not quoted yet, within a line of the page and without the abbreviation.
+    It does not judge the question, nor search twice in a row where there are results; of those it opens the first that
+    it has not opened yet, since it chooses no better than by chance; it finds nothing in the page; it quotes what it
+    has not quoted yet, from the start of a line and without the abbreviation.
 
     Raises:
       ValueError: the text is no observation.
@@ -67,7 +67,7 @@ def short_offer_of(observation: str) -> Offer:
     offer = offer_of(observation)
     left_out = {str(End(kind)) for kind in (EndKind.NONSENSE, EndKind.CONTROVERSIAL)}
     if _is_results(shown):
-        left_out |= {str(ClickLink(link)) for link in _links(shown)[BEST_RESULTS:]}
+        left_out |= {str(ClickLink(link)) for link in _links(shown) if link != _next_result(shown)}
     page = offer.page
     for _, quoted in shown.quotes:
         page = page.replace(quoted, "\n")
@@ -76,10 +76,10 @@ def short_offer_of(observation: str) -> Offer:
         offer,
         whole=[command for command in offer.whole if command not in left_out],
         before_line=[] if searched and _links(shown) else offer.before_line,
-        before_stretch=[*offer.before_stretch, *offer.before_quote],
+        before_stretch=offer.before_quote,
         before_quote=[],
         page=page,
-        within_lines=True,
+        by_lines=True,
     )
 
 
@@ -95,6 +95,12 @@ def _is_results(shown: ParsedObservation) -> bool:
 def _links(shown: ParsedObservation) -> list[int]:
     """The links in sight, first to last."""
     return sorted({int(marker[1]) for marker in LINK_MARKER.finditer(shown.text)})
+
+
+def _next_result(shown: ParsedObservation) -> int | None:
+    """The first result that no past action opened, as far as those are shown."""
+    markers = LINK_MARKER.finditer(shown.text)
+    return next((int(link[1]) for link in markers if f"Click {link[2]} {link[3]}" not in shown.past_actions), None)
 
 
 def _whole(shown: ParsedObservation) -> list[Command]:

@@ -34,7 +34,7 @@ class Offer:
     before_stretch: Collection[str] = ()  # beginnings that a stretch of the page follows
     before_quote: Collection[str] = ()  # beginnings that a stretch of the page or `<start>━<end>` follows
     page: str = ""  # the page's text, as shown, without link markup
-    within_lines: bool = False  # whether a stretch ends with its line
+    by_lines: bool = False  # whether a stretch begins where a line does and ends with it
 
 
 class _Tail(Enum):
@@ -100,8 +100,7 @@ class CommandMask:
     def __init__(self, rules: CommandRules, offer: Offer, max_tokens: int) -> None:
         self._rules = rules
         self._max_tokens = max_tokens
-        known = rules.vocabulary.single_bytes
-        self._stretches = Stretches(offer.page, known - frozenset(b"\n") if offer.within_lines else known)
+        self._stretches = Stretches(offer.page, rules.vocabulary.single_bytes, by_lines=offer.by_lines)
         self._words = _Words(rules.vocabulary.drops_blank)
         for command in offer.whole:
             self._words.add(command)
@@ -182,7 +181,7 @@ class CommandMask:
         tail = self._words.tails.get(node)
         if tail is None:
             return _Word(node)
-        return Line() if tail is _Tail.LINE else _Piece(Stretch(), tail is _Tail.QUOTE)
+        return Line() if tail is _Tail.LINE else _Piece(self._stretches.begin(), tail is _Tail.QUOTE)
 
     def _missing(self, state: _State) -> int:
         """How many bytes complete a command, at most; 0 where it may end."""

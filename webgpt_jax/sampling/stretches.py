@@ -10,6 +10,7 @@ from webgpt_jax.sampling.vocabulary import character_length
 MARK = "━".encode()  # between the start and the end of a quote that is abbreviated
 FULL_CHARACTER = 4  # bytes, at most
 _GAP = 0xFF  # stands in the text where no stretch may run on; a byte that UTF-8 does not have
+_LINE = 0xFE  # stands before each line where stretches begin with one; another that UTF-8 does not have
 _DEAD = -1
 
 
@@ -58,7 +59,7 @@ class Suffixes:
 class Stretch(NamedTuple):
     """How far a stretch, or the two of an abbreviated quote, has been written."""
 
-    state: int = 0  # of the suffix automaton; _DEAD where only the mark can go on
+    state: int  # of the suffix automaton; _DEAD where only the mark can go on
     lead: bytes | None = b""  # of the first character, until it is whole
     pending: int = FULL_CHARACTER  # bytes until the character is whole; before the first, the most it may have
     mark: int = 0  # bytes of the mark that have been written
@@ -74,22 +75,30 @@ class Stretches:
     Args:
       text: what stands on the page.
       bytes_known: bytes that can be written one by one. A character with others ends a stretch.
+      by_lines: whether stretches begin where a line does and end with it.
     """
 
-    def __init__(self, text: str, bytes_known: Collection[int]) -> None:
+    def __init__(self, text: str, bytes_known: Collection[int], *, by_lines: bool = False) -> None:
         known = frozenset(bytes_known)
-        written = bytearray()
         self._last_begin: dict[bytes, int] = {}  # beginnings of a stretch's first character: where the last one is
-        for character in text:
-            encoded = character.encode("utf-8")
-            if not known.issuperset(encoded):
-                encoded = bytes([_GAP])
-            elif not character.isspace():
-                for end in range(len(encoded) + 1):
-                    self._last_begin[encoded[:end]] = len(written)
-            written += encoded
+        written = bytearray()
+        for line in (line.strip() for line in text.split("\n")) if by_lines else [text]:
+            written += bytes([_LINE]) if by_lines else b""
+            for at, character in enumerate(line):
+                encoded = character.encode("utf-8")
+                if not known.issuperset(encoded):
+                    encoded = bytes([_GAP])
+                elif not character.isspace() and not (by_lines and at):
+                    for end in range(len(encoded) + 1):
+                        self._last_begin[encoded[:end]] = len(written)
+                written += encoded
         self._suffixes = Suffixes(bytes(written))
+        self._first_state = self._suffixes.moves[0].get(_LINE, 0) if by_lines else 0
         self._has_mark = known.issuperset(MARK)
+
+    def begin(self, floor: int | None = None) -> Stretch:
+        """Nothing written yet. With a floor, of the second stretch of a quote: where that may begin."""
+        return Stretch(self._first_state, floor=floor)
 
     @property
     def any(self) -> bool:
@@ -112,7 +121,7 @@ class Stretches:
         if abbreviated and self._may_mark(at) and byte == MARK[at.mark]:
             floor = at.mark_floor if at.mark else self._suffixes.first_end[at.state]
             if at.mark + 1 == len(MARK):
-                return Stretch(floor=floor)
+                return self.begin(floor)
             beside = self._step_text(at, byte)  # the text may go on with the mark's first bytes, too
             if beside is None:
                 return Stretch(_DEAD, None, 0, at.mark + 1, floor)
@@ -134,7 +143,7 @@ class Stretches:
         return at.lead is None and at.pending == 0 and self._suffixes.first_end[at.state] <= self._last_begin[b""]
 
     def _step_text(self, at: Stretch, byte: int) -> Stretch | None:
-        if at.state == _DEAD or byte == _GAP:
+        if at.state == _DEAD or byte in (_GAP, _LINE):
             return None
         state = self._suffixes.moves[at.state].get(byte)
         if state is None:
