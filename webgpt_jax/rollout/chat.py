@@ -57,8 +57,9 @@ its source in brackets."""
 _ANSWER_EXAMPLES = (
     f"[1] Emeralds are green.\n\nQuestion: {_QUESTION}",
     "Emeralds are green [1].",
-    "[1] Owls hunt at night.\n[2] They eat mice.\n\nQuestion: When do owls hunt, and what do they eat?",
-    "Owls hunt at night [1]. They eat mice [2].",
+    "[1] The Rhine flows through Basel.\n[2] It ends in the North Sea.\n\n"
+    "Question: Where does the Rhine flow, and where does it end?",
+    "The Rhine flows through Basel [1]. It ends in the North Sea [2].",
 )
 
 TRANSCRIPT = "{% for message in messages %}{{ message.content }}\n\n{% endfor %}"
