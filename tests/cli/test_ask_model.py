@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import subprocess
@@ -12,13 +13,18 @@ import pytest
 
 from webgpt_jax.cli.main import main
 from webgpt_jax.cli.report import answer_text
-from webgpt_jax.env import Action, Episode, EpisodeEnd, Quote
+from webgpt_jax.env import Action, Episode, EpisodeEnd, Quote, parse_command
 
 if importlib.util.find_spec("jax") is None or importlib.util.find_spec("jinja2") is None:
     pytest.skip("needs the extra train: pip install 'webgpt_jax[train]'", allow_module_level=True)
 
-from tests.rollout.models import tiny_model, tiny_tokenizer
-from webgpt_jax.models import save_pretrained, smollm2_path
+import jax
+import jax.numpy as jnp
+
+from tests.rollout.models import CONFIG, tiny_model, tiny_tokenizer
+from webgpt_jax.models import parameters, save_pretrained, smollm2_path
+from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer
+from webgpt_jax.training.train_state import TrainState
 
 PAGE = "<title>Mongolia</title><h1>Mongolia</h1><p>The capital of Mongolia is Ulaanbaatar.</p><p>It is cold.</p>"
 
@@ -69,6 +75,25 @@ def test_without_commands_only_a_random_model_says_nothing_valid(
 ) -> None:
     assert ask(home, f"--model={model}", "--nocommands_only", "--max_actions=2", "What is Mongolia?") == 0
     assert "No answer: the actions were used up" in capsys.readouterr().out
+
+
+def test_a_checkpoint_of_ours_is_given_the_bare_observation(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = TrainState(step=jnp.array(3), params=parameters(tiny_model()), ema_params=None, opt_state=())
+    with Checkpointer(tmp_path / "run", CheckpointConfig(), {"model": dataclasses.asdict(CONFIG)}) as checkpointer:
+        checkpointer.save(3, state, jax.random.key(0), None)
+    tiny_tokenizer().save(tmp_path / "run")
+    assert ask(home, "--json", f"--model={tmp_path / 'run'}", "--max_actions=2", "What is Mongolia?") == 0
+    episode = json.loads(capsys.readouterr().out)
+    info = {"policy": "model", "model": "run", "temperature": "0.8", "commands_only": "no"}
+    assert episode["info"].items() >= info.items()
+    assert len(episode["steps"]) == 2
+    assert ask(home, "--json", f"--model={tmp_path / 'run'}", "--commands_only", "What is Mongolia?") == 0
+    episode = json.loads(capsys.readouterr().out)
+    assert episode["info"]["commands_only"] == "yes"
+    for step in episode["steps"]:
+        parse_command(step["action"]["text"])
 
 
 @pytest.mark.parametrize(
