@@ -93,6 +93,25 @@ def test_a_larger_slice_and_a_smaller_batch_are_found() -> None:
         assert fits(alternative)
 
 
+def test_where_no_slice_of_the_chip_holds_the_batch_it_is_computed_in_parts() -> None:
+    plan = Plan(LARGE, "bc", parse_topology("v5e:1x1"), (1, 1, 1), 512, 2048)
+    (alternative,) = alternatives(plan)
+    assert alternative.change == f"topology v5e:16x16 and {alternative.plan.microbatches} microbatches"
+    assert fits(alternative.plan)
+
+
+def test_where_no_slice_of_the_chip_holds_the_state_another_chip_is_named() -> None:
+    config = replace(LARGE, num_layers=4 * 96)
+    (alternative,) = alternatives(Plan(config, "bc", parse_topology("v5e:1x1"), (1, 1, 1), 512, 2048))
+    assert alternative.plan.topology.chip.name == "v5p"
+    assert fits(alternative.plan)
+
+
+def test_the_search_ends_for_any_batch() -> None:
+    plan = replace(large(), batch=10**15)
+    assert all(fits(alternative.plan) for alternative in alternatives(plan))
+
+
 def test_every_mesh_offered_divides_the_plan() -> None:
     config = preset("13b", param_dtype="bfloat16")
     plan = Plan(config, "bc", parse_topology("v5p:4x4x8"), (1, 1, 1), 512, 2048)

@@ -150,7 +150,7 @@ def _config(flags: PreflightFlags) -> TransformerConfig:
     if flags.model in PRESETS:
         config = PRESETS[flags.model].config
     else:
-        config = replace(_config_of(Path(flags.model)), vocab_multiple=VOCABULARY_MULTIPLE)
+        config = replace(_config_of(flags.model), vocab_multiple=VOCABULARY_MULTIPLE)
     chosen: dict[str, Any] = {name: getattr(flags, name) for name in ("remat", "attention", "dtype", "param_dtype")}
     config = replace(config, **chosen)
     config.validate()
@@ -159,8 +159,9 @@ def _config(flags: PreflightFlags) -> TransformerConfig:
     return config
 
 
-def _config_of(path: Path) -> TransformerConfig:
+def _config_of(name: str) -> TransformerConfig:
     """The config of a model in files, whose weights are not read."""
+    path = Path(name)
     from webgpt_jax.models import PRESETS, PretrainedError
     from webgpt_jax.models.families import FAMILIES
     from webgpt_jax.models.fields import Fields
@@ -172,7 +173,7 @@ def _config_of(path: Path) -> TransformerConfig:
             return open_gguf(path).config
         if not (path / "config.json").is_file():
             known = ", ".join(PRESETS)
-            raise UsageError(f"no model {str(path)!r}: a preset ({known}), a folder with config.json, or a .gguf file")
+            raise UsageError(f"no model {name!r}: a preset ({known}), a folder with config.json, or a .gguf file")
         values = read_json(path / "config.json")
         family = FAMILIES.get(str(values.get("model_type")))
         if family is None:
@@ -324,7 +325,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
             size = f"{other['compiled_gib']:.1f} GiB compiled"
         lines.append(f"  fits with {other['change']} (data {data} × fsdp {fsdp} × tensor {tensor}): {size}")
     if not report["alternatives"]:
-        lines.append("  nothing near it fits: shorten --length, or choose a chip with more memory")
+        lines.append("  nothing near it fits: shorten --length, or say --remat=full")
     return lines
 
 

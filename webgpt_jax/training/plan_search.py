@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from webgpt_jax.training.plans import Plan, estimate_memory, estimate_work
 from webgpt_jax.training.sharding import RULES
+from webgpt_jax.training.topologies import CHIPS
 
 Sizes = tuple[int | None, int | None, int | None]  # of data, fsdp, tensor; None: any
 
@@ -97,18 +98,29 @@ def _in_parts(plan: Plan) -> Alternative | None:
 
 
 def _smaller_batch(plan: Plan) -> Alternative | None:
-    for parts in range(2, plan.batch + 1):
-        if plan.batch % parts == 0:
-            found = _fitting(replace(plan, batch=plan.batch // parts))
-            if found is not None:
-                return Alternative(f"batch {found.batch}", found)
+    batch = plan.batch // 2
+    while batch:
+        found = _fitting(replace(plan, batch=batch))
+        if found is not None:
+            return Alternative(f"batch {batch}", found)
+        batch //= 2
     return None
 
 
 def _larger_slice(plan: Plan) -> Alternative | None:
-    for topology in plan.topology.chip.slices:
-        if topology.chips > plan.topology.chips:
-            found = _fitting(replace(plan, topology=topology))
-            if found is not None:
-                return Alternative(f"topology {topology.name}", found)
+    """Of the same chip; else that in microbatches; else of another chip, the fewest chips first."""
+    larger = [topology for topology in plan.topology.chip.slices if topology.chips > plan.topology.chips]
+    others = [topology for chip in CHIPS.values() if chip != plan.topology.chip for topology in chip.slices]
+    for topology in larger:
+        found = _fitting(replace(plan, topology=topology))
+        if found is not None:
+            return Alternative(f"topology {topology.name}", found)
+    for topology in larger:
+        parts = _in_parts(replace(plan, topology=topology))
+        if parts is not None:
+            return Alternative(f"topology {topology.name} and {parts.change}", parts.plan)
+    for topology in sorted(others, key=lambda topology: topology.chips):
+        found = _fitting(replace(plan, topology=topology))
+        if found is not None:
+            return Alternative(f"topology {topology.name}", found)
     return None

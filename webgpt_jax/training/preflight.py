@@ -133,4 +133,5 @@ def _compile_step(plan: Plan, mesh: Mesh, head: Head) -> Compiled:
     state = memory.argument_size_in_bytes
     new = memory.output_size_in_bytes - memory.alias_size_in_bytes
     reserved = state + memory.temp_size_in_bytes + new + memory.generated_code_size_in_bytes
-    return Compiled(state, memory.peak_memory_in_bytes, reserved, time.monotonic() - begin)
+    peak = memory.peak_memory_in_bytes
+    return Compiled(state, peak, max(peak, reserved), time.monotonic() - begin)
