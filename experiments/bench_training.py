@@ -4,8 +4,8 @@
     python -m experiments.bench_training --model=10m --steps=20
 
 The step is the one that training runs: loss, gradients, clipping, Adam, average of weights; float32, 4 sequences of 512
-tokens, blocks under a scan and rematerialised. Wanted, measured on 2 idle Zen 4 cores with a probe: 1,240 tokens/s at 10M
-parameters and 122 at 135M, in 5 GiB at 135M.
+tokens, blocks under a scan and rematerialised. Wanted, as measured on 2 idle Zen 4 cores with a probe: 1,240 tokens/s
+at 10M parameters and 122 at 135M, in 5 GiB at 135M.
 """
 
 from __future__ import annotations
