@@ -28,7 +28,7 @@ class _NeedsTrain(pytest.Module):
     """A test file that is not imported, and says why."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        pytest.skip("needs the extra train: pip install 'webgpt_jax[train]'", allow_module_level=True)
+        pytest.skip("needs the extra train: pip install -e '.[train]'", allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:

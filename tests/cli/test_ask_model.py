@@ -16,7 +16,7 @@ from webgpt_jax.cli.report import answer_text
 from webgpt_jax.env import Action, Episode, EpisodeEnd, Quote, parse_command
 
 if importlib.util.find_spec("jax") is None or importlib.util.find_spec("jinja2") is None:
-    pytest.skip("needs the extra train: pip install 'webgpt_jax[train]'", allow_module_level=True)
+    pytest.skip("needs the extra train: pip install -e '.[train]'", allow_module_level=True)
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +131,7 @@ def test_without_jax_the_extra_is_named(
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "flax" else find(name))
     assert ask(home, "What is Mongolia?") == 1
-    assert "--policy=model needs flax: pip install 'webgpt_jax[train]'" in capsys.readouterr().err
+    assert "--policy=model needs flax: pip install -e '.[train]'" in capsys.readouterr().err
 
 
 def test_a_model_without_a_tokenizer_is_named(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

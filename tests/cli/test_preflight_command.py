@@ -13,10 +13,10 @@ import pytest
 from tests.conftest import HAS_TRAIN
 from webgpt_jax.cli.main import main
 
-pytestmark = pytest.mark.skipif(not HAS_TRAIN, reason="needs the extra train: pip install 'webgpt_jax[train]'")
+pytestmark = pytest.mark.skipif(not HAS_TRAIN, reason="needs the extra train: pip install -e '.[train]'")
 
 needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install 'webgpt_jax[tpu]'"
+    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install -e '.[tpu]'"
 )
 
 # Says at its end how much memory it took; what `wait4` says of a child counts the parent's from before the exec.
@@ -100,7 +100,7 @@ def test_without_libtpu_it_says_how_to_get_it(
     assert main(SMALL) == 0
     shown = capsys.readouterr()
     assert "(reckoned, not compiled)" in shown.out
-    assert "webgpt_jax[tpu]" in shown.err
+    assert ".[tpu]" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from webgpt_jax.training.sharding import MeshConfig, ShardingError, make_mesh
 from webgpt_jax.training.topologies import CHIPS, GIB, parse_topology
 
 needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install 'webgpt_jax[tpu]'"
+    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install -e '.[tpu]'"
 )
 
 TINY = replace(LEARNED, dtype="bfloat16", param_dtype="bfloat16", remat="full")

@@ -101,7 +101,7 @@ async def open_policies(flags: PolicyFlags, concurrency: int) -> AsyncIterator[P
         return
     missing = [name for name in ("jax", "flax", "jinja2", "tokenizers") if importlib.util.find_spec(name) is None]
     if missing:
-        raise CommandError(f"--policy=model needs {', '.join(missing)}: pip install 'webgpt_jax[train]'")
+        raise CommandError(f"--policy=model needs {', '.join(missing)}: pip install -e '.[train]'")
     with _open_model(flags, concurrency) as policies:
         yield policies
 

@@ -53,7 +53,7 @@ def usage() -> str:
             "usage: webgpt preflight [--model=NAME] [--topology=NAME] [--task=bc|rm|ppo] [flag …]",
             "",
             "Compiles the training step for a TPU slice on this machine, which needs no TPU, and says what memory and",
-            "time it takes. Compiling needs libtpu: pip install 'webgpt_jax[tpu]'.",
+            "time it takes. Compiling needs libtpu: pip install -e '.[tpu]'.",
             "",
             "Times are bounds, not forecasts: chips at their peak, the torus closed, computing, HBM and network all at",
             "once or one after the other. With ppo, policy and value model learn, and the reference and the reward",
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from webgpt_jax.training import plans
     except ImportError as error:
-        raise CommandError(f"needs JAX ({error.name} is missing): pip install 'webgpt_jax[train]'") from None
+        raise CommandError(f"needs JAX ({error.name} is missing): pip install -e '.[train]'") from None
     from webgpt_jax.training.preflight import CompilerMissingError, DoesNotFitError, PreflightError, compile_plan
     from webgpt_jax.training.sharding import ShardingError
 

@@ -97,7 +97,7 @@ def topology_devices(topology: Topology) -> Sequence[jax.Device]:
       PreflightError: libtpu does not know the slice.
     """
     if importlib.util.find_spec("libtpu") is None:
-        raise CompilerMissingError("libtpu, the compiler, is not installed: pip install 'webgpt_jax[tpu]' (Linux)")
+        raise CompilerMissingError("libtpu, the compiler, is not installed: pip install -e '.[tpu]' (Linux)")
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
