@@ -79,18 +79,19 @@ def questions(world: World, split: Split, seed: int = 0) -> Iterator[TinyQuestio
 
 def _draw_question(world: World, animals: tuple[str, ...], draw: random.Random) -> TinyQuestion:
     animal = draw.choice(animals)
-    kinds = [*FACTS, QuestionKind.MISCONCEPTION, QuestionKind.NONSENSE]
+    kinds: list[int | QuestionKind] = [*FACTS, QuestionKind.MISCONCEPTION, QuestionKind.NONSENSE]
     kind = draw.choices(kinds, [*FACTS.values(), MISCONCEPTION, NONSENSICAL])[0]
     prefix = "ELI5: " if draw.random() < ELI5 else ""
-    if kind is QuestionKind.NONSENSE:
+    if kind == QuestionKind.NONSENSE:
         text = draw.choice(NONSENSE).format(e=the(animal))
         return TinyQuestion(prefix + text, QuestionKind.NONSENSE, ())
-    if kind is QuestionKind.MISCONCEPTION:
+    if kind == QuestionKind.MISCONCEPTION:
         need = world.claim(animal, draw.choice(RELATIONS).name)
         relation = BY_NAME[need.relation]
         wrong = draw.choice([value for value in relation.values if value != need.value])
         text = relation.premise.format(e=the(animal), w=wrong)
         return TinyQuestion(prefix + text, QuestionKind.MISCONCEPTION, (need,), wrong)
+    assert isinstance(kind, int)
     names = [relation.name for relation in draw.sample(RELATIONS, kind)]
     if kind == 1:
         text = draw.choice(BY_NAME[names[0]].questions).format(e=the(animal))
