@@ -28,6 +28,7 @@ from webgpt_jax.env import (
     parse_observation,
     render_answer_prompt,
     render_observation,
+    write_observation,
 )
 from webgpt_jax.env.observation import Layout, lay_out
 from webgpt_jax.env.state import Place
@@ -355,6 +356,12 @@ def test_no_observation_is_longer_than_the_limit(state: BrowserState) -> None:
     observation = render_observation(state)
     assert state.config.length(observation) <= state.config.observation_limit
     parse_observation(observation)
+
+
+@given(states())
+def test_an_observation_is_written_as_it_was_read(state: BrowserState) -> None:
+    observation = render_observation(state)
+    assert write_observation(parse_observation(observation)) == observation
 
 
 def _fullest_by_trying(state: BrowserState) -> Layout:

@@ -11,11 +11,13 @@ from webgpt_jax.env.episode import (
     run_episode,
 )
 from webgpt_jax.env.observation import (
+    ParsedObservation,
     is_observation,
     parse_answer_prompt,
     parse_observation,
     render_answer_prompt,
     render_observation,
+    write_observation,
 )
 from webgpt_jax.env.page import Link, Page, PageWriter, Quote, error_page
 from webgpt_jax.env.protocol import Action, EpisodeError, Policy, SearchResult, Web, WebError
@@ -35,6 +37,7 @@ __all__ = [
     "Link",
     "Page",
     "PageWriter",
+    "ParsedObservation",
     "Policy",
     "Quote",
     "SearchResult",
@@ -55,4 +58,5 @@ __all__ = [
     "render_observation",
     "run_episode",
     "search_page",
+    "write_observation",
 ]

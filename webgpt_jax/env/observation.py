@@ -145,37 +145,9 @@ def _quote_block(heading: str, text: str) -> str:
     return "\n".join([f"From {heading}", *(f"> {line}" if line else ">" for line in text.split("\n"))])
 
 
-def _last(values: Sequence[str], count: int) -> Sequence[str]:
-    return values[len(values) - count :]
-
-
-def _render(state: BrowserState, layout: Layout) -> str:
-    shortened = len(state.quotes) - layout.full_quotes
-    blocks = [
-        _quote_block(quote.heading, _cut(quote.text, SHORT_QUOTE) if at < shortened else quote.text)
-        for at, quote in enumerate(state.quotes)
-    ]
-    first = state.place.unit
-    return (
-        _section("Question", _cut(state.question, layout.question))
-        + _section("Quotes", "\n".join(_last(blocks, layout.quotes)))
-        + _section("Past actions", "\n".join(_last(state.past_actions, layout.past_actions)))
-        + _section("Title", _cut(state.page.heading, layout.title))
-        + f"♦Scrollbar: {first} - {first + layout.units}\n\n"
-        + _section("Text", window_text(state, layout.units))
-        + f"♦Actions left: {state.actions_left}\n\n"
-        + _NEXT_ACTION
-    )
-
-
-def render_observation(state: BrowserState) -> str:
-    """What the model is shown: the paper's Figure 1b, rebuilt from the state. Never longer than the limit."""
-    return _render(state, lay_out(state))
-
-
 @dataclass(frozen=True)
 class ParsedObservation:
-    """An observation read back. Quotes are (heading, text) pairs, as shown."""
+    """The parts of an observation, as shown. Quotes are (heading, text) pairs."""
 
     question: str
     quotes: tuple[tuple[str, str], ...]
@@ -184,6 +156,45 @@ class ParsedObservation:
     scrollbar: tuple[int, int]
     text: str
     actions_left: int
+
+
+def write_observation(parts: ParsedObservation) -> str:
+    """The observation with those parts: what `parse_observation` reads back."""
+    return (
+        _section("Question", parts.question)
+        + _section("Quotes", "\n".join(_quote_block(heading, text) for heading, text in parts.quotes))
+        + _section("Past actions", "\n".join(parts.past_actions))
+        + _section("Title", parts.title)
+        + "♦Scrollbar: {} - {}\n\n".format(*parts.scrollbar)
+        + _section("Text", parts.text)
+        + f"♦Actions left: {parts.actions_left}\n\n"
+        + _NEXT_ACTION
+    )
+
+
+def _render(state: BrowserState, layout: Layout) -> str:
+    shortened = len(state.quotes) - layout.full_quotes
+    quotes = [
+        (quote.heading, _cut(quote.text, SHORT_QUOTE) if at < shortened else quote.text)
+        for at, quote in enumerate(state.quotes)
+    ]
+    first = state.place.unit
+    return write_observation(
+        ParsedObservation(
+            question=_cut(state.question, layout.question),
+            quotes=tuple(quotes[len(quotes) - layout.quotes :]),
+            past_actions=tuple(state.past_actions[len(state.past_actions) - layout.past_actions :]),
+            title=_cut(state.page.heading, layout.title),
+            scrollbar=(first, first + layout.units),
+            text=window_text(state, layout.units),
+            actions_left=state.actions_left,
+        )
+    )
+
+
+def render_observation(state: BrowserState) -> str:
+    """What the model is shown: the paper's Figure 1b, rebuilt from the state. Never longer than the limit."""
+    return _render(state, lay_out(state))
 
 
 def parse_observation(text: str) -> ParsedObservation:
