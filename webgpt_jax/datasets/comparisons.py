@@ -135,6 +135,7 @@ def read_comparisons(
     *,
     split: Split,
     held_out: float = 0.25,
+    share: float = 1.0,
     skip_bad_records: bool = False,
     report: Report | None = None,
 ) -> Iterator[Comparison]:
@@ -144,6 +145,7 @@ def read_comparisons(
       paths: the files, read in this order.
       split: "train" or "validation", by `question_id` or else the question; see `is_in_split`.
       held_out: the share of questions in "validation" (paper: 5,500 of 21,500 comparisons).
+      share: of the questions of "train", how many are taken; see `is_in_split`.
       skip_bad_records: whether lines that are no comparison are counted and passed over.
       report: where all is counted.
 
@@ -155,7 +157,7 @@ def read_comparisons(
     for path in paths:
         for found in read_records(path, comparison_from_json, report=report, skip_bad_records=skip_bad_records):
             key = found.question if found.question_id is None else found.question_id
-            if is_in_split(key, split, held_out):
+            if is_in_split(key, split, held_out, share):
                 questions.add(key)
                 report.questions = len(questions)
                 report.examples += 1

@@ -153,6 +153,7 @@ def read_demonstrations(
     *,
     split: Split,
     held_out: float = 0.04,
+    share: float = 1.0,
     skip_bad_records: bool = False,
     report: Report | None = None,
 ) -> Iterator[Demonstration]:
@@ -162,6 +163,7 @@ def read_demonstrations(
       paths: the files, read in this order.
       split: "train" or "validation", by the episode's question; see `is_in_split`.
       held_out: the share of questions in "validation" (paper: about 4%).
+      share: of the questions of "train", how many are taken; see `is_in_split`.
       skip_bad_records: whether lines that are no episode are counted and passed over.
       report: where all is counted.
 
@@ -172,7 +174,7 @@ def read_demonstrations(
     questions = set()
     for path in paths:
         for found in read_records(path, _decode, report=report, skip_bad_records=skip_bad_records):
-            if not is_in_split(found.question, split, held_out):
+            if not is_in_split(found.question, split, held_out, share):
                 continue
             questions.add(found.question)
             report.questions = len(questions)

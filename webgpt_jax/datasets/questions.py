@@ -18,7 +18,8 @@ DELETED_TEXTS = frozenset({"[deleted]", "[removed]"})
 QUESTION_WORDS = """
 explain eli5 which what whats whose who whos whom where wheres when whens how hows why whys am is isn isnt are aren
 arent was wasn wasnt were weren werent do don dont does doesn doesnt did didn didnt can cant could couldn couldnt have
-haven havent has hasn hasnt may might must mustn mustnt shall shant should shouldn shouldnt will wont would wouldn wouldnt
+haven havent has hasn hasnt may might must mustn mustnt shall shant should shouldn shouldnt will wont would wouldn
+wouldnt
 """
 _IS_QUESTION = re.compile(rf"\?|\b(?:{'|'.join(QUESTION_WORDS.split())})\b", re.IGNORECASE)
 
