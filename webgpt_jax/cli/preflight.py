@@ -1,6 +1,7 @@
-"""`webgpt preflight`: whether a training run fits on a TPU slice, and how fast it can be, before the slice is paid for.
+"""`webgpt preflight`: whether a training run fits on a TPU slice or a GPU cluster, and how fast it can be, before that
+is paid for.
 
-The step is compiled for the slice on this machine, which needs no TPU; see `training/preflight.py`.
+The step is compiled for it on this machine, which needs no TPU or GPU; see `training/preflight.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class PreflightFlags:
     """The flags of `webgpt preflight`."""
 
     model: str = option("175b", "a preset (760m, 13b, 175b, …), a folder with config.json, or a .gguf file")
-    topology: str = option("v5p:8x8x8", "chips and how they are joined: v4:2x2x1, v5e:4x4, v5p:8x8x8, v6e:16x16, …")
+    topology: str = option("v5p:8x8x8", "v4:2x2x1, v5e:4x4, v5p:8x8x8, v6e:16x16, …, h100:8 (GPUs), h200:16x8 (nodes)")
     task: str = option("bc", "bc (behaviour cloning), rm (reward model) or ppo")
     batch: int | None = option(None, "sequences a step, for rm comparisons (default: the paper's)")
     length: int | None = option(None, "tokens of a sequence (default: 2048, or what the model takes)")
@@ -39,11 +40,11 @@ class PreflightFlags:
     tensor: int | None = option(None, "devices that split heads, MLP and vocabulary (default: likewise)")
     microbatches: int = option(1, "parts that a batch is computed in")
     remat: str = option("full", "kept for the backward pass: none (all), dots (matrix products), full (block inputs)")
-    attention: str = option("splash", "splash (the TPU's kernel), plain or xla")
+    attention: str | None = option(None, "splash (TPUs) or cudnn (GPUs, tensor 1), the defaults; plain or xla")
     dtype: str = option("bfloat16", "what is computed in: bfloat16 or float32")
     param_dtype: str = option("bfloat16", "what parameters are kept in; Adam's moments are float32")
     ema: bool = option(True, "keep the float32 average of weights, for bc and rm")
-    compile: bool = option(True, "compile the step, with libtpu; without, the figures reckoned by hand alone")
+    compile: bool = option(True, "compile the step; without, the figures reckoned by hand alone")
     json: bool = option(False, "print one JSON object")
 
 
@@ -52,10 +53,11 @@ def usage() -> str:
         [
             "usage: webgpt preflight [--model=NAME] [--topology=NAME] [--task=bc|rm|ppo] [flag …]",
             "",
-            "Compiles the training step for a TPU slice on this machine, which needs no TPU, and says what memory and",
-            "time it takes. Compiling needs libtpu: pip install -e '.[tpu]'.",
+            "Compiles the training step for a TPU slice or a cluster of GPUs on this machine, which needs neither, and",
+            "says what memory and time it takes. Compiling needs libtpu for TPUs, pip install -e '.[tpu]', and JAX's",
+            "CUDA plugin for GPUs, pip install -e '.[train,gpu]'. What is said of GPUs is experimental.",
             "",
-            "Times are bounds, not forecasts: chips at their peak, the torus closed, computing, HBM and network all at",
+            "Times are bounds, not forecasts: chips and links at their peak, computing, HBM and network all at",
             "once or one after the other. With ppo, policy and value model learn, and the reference and the reward",
             "model rest beside them; sampling's cache is not counted. Exit status 1 where the run does not fit.",
             "",
@@ -68,7 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(PreflightFlags, arguments)
     if rest:
         raise UsageError(f"no argument {rest[0]!r} is known; say --model=NAME --topology=NAME --task=NAME")
-    os.environ["JAX_PLATFORMS"] = "cpu"  # nothing runs; a TPU that is here is left to others
+    os.environ["JAX_PLATFORMS"] = "cpu"  # nothing runs; a TPU or GPU that is here is left to others
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # the CUDA plugin says at length that there is no GPU
     try:
         from webgpt_jax.training import plans
     except ImportError as error:
@@ -115,13 +118,15 @@ def _plan(flags: PreflightFlags) -> Plan:
             raise UsageError(f"--{name} must be at least 1, not {value}")
     try:
         topology = parse_topology(flags.topology)
-        config = _config(flags)
+        config = _config(flags, topology.chip.platform)
         length = min(2048, config.max_length) if flags.length is None else flags.length
         if length > config.max_length:
             raise UsageError(f"--length={length} is more than the model's {config.max_length} tokens")
         batch = _paper_batch(flags) if flags.batch is None else flags.batch
         keep_ema = flags.ema and flags.task != "ppo"
         plan = Plan(config, flags.task, topology, (1, 1, 1), batch, length, flags.microbatches, keep_ema)
+        if config.attention == "cudnn" and (flags.tensor or 1) > 1:
+            raise UsageError("--attention=cudnn does not split heads: leave out --tensor, or say --attention=plain")
         best = best_mesh(plan, (flags.data, flags.fsdp, flags.tensor))
         if best is not None:
             best.validate()
@@ -142,7 +147,7 @@ def _paper_batch(flags: PreflightFlags) -> int:
     return 256 if flags.task == "bc" and flags.model == "760m" else 512
 
 
-def _config(flags: PreflightFlags) -> TransformerConfig:
+def _config(flags: PreflightFlags, platform: str) -> TransformerConfig:
     from dataclasses import replace
 
     from webgpt_jax.models import PRESETS
@@ -151,11 +156,14 @@ def _config(flags: PreflightFlags) -> TransformerConfig:
         config = PRESETS[flags.model].config
     else:
         config = replace(_config_of(flags.model), vocab_multiple=VOCABULARY_MULTIPLE)
-    chosen: dict[str, Any] = {name: getattr(flags, name) for name in ("remat", "attention", "dtype", "param_dtype")}
-    config = replace(config, **chosen)
+    kernels = {"tpu": "splash", "cuda": "plain" if flags.dtype == "float32" else "cudnn"}
+    attention = flags.attention or kernels[platform]
+    for other, kernel in (("cuda", "splash"), ("tpu", "cudnn")):
+        if (platform, attention) == (other, kernel):
+            raise UsageError(f"--attention={kernel} is not for this topology: say {kernels[platform]}, plain or xla")
+    chosen: dict[str, Any] = {name: getattr(flags, name) for name in ("remat", "dtype", "param_dtype")}
+    config = replace(config, **{**chosen, "attention": attention})
     config.validate()
-    if config.attention == "cudnn":
-        raise UsageError("--attention=cudnn is for GPUs: say splash, plain or xla")
     return config
 
 
@@ -228,6 +236,7 @@ def _report(
         "parameters": parameter_count(plan.config, plan.heads[0]),
         "task": plan.task,
         "topology": plan.topology.name,
+        "experimental": plan.topology.chip.platform == "cuda",
         "chips": plan.topology.chips,
         "mesh": dict(zip(("data", "fsdp", "tensor"), plan.mesh, strict=True)),
         "batch": plan.batch,
@@ -282,20 +291,23 @@ NAMES = {
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
+    from webgpt_jax.training.topologies import GPU_SHARE
+
     seconds, mfu, tokens = report["seconds"], report["mfu"], report["tokens_per_day"]
     mesh = " × ".join(f"{name} {size}" for name, size in report["mesh"].items())
     compiled = report["compiled_gib"] or {}
     reckoned = report["reckoned_gib"]
     needed = compiled.get("reserved", reckoned["peak"])
     state = sum(reckoned[part] for part in ("parameters", "optimizer", "average", "frozen"))
+    unit = "GPU" if report["experimental"] else "chip"
     lines = [
         f"{report['model']}, {_count(report['parameters'])} parameters in {report['param_dtype']}, "
         f"task {report['task']}",
         f"{report['sequences']} sequences × {report['length']} tokens a step in {report['microbatches']} part(s), "
         f"remat {report['remat']}, attention {report['attention']}",
-        f"{report['topology']}: {report['chips']} chips of {report['chip_gib']:.1f} GiB as {mesh}",
+        f"{report['topology']}: {report['chips']} {unit}s of {report['chip_gib']:.1f} GiB as {mesh}",
         "",
-        f"{'memory of a chip, GiB':<24}{'reckoned':>10}{'compiled':>10}",
+        f"{f'memory of a {unit}, GiB':<24}{'reckoned':>10}{'compiled':>10}",
     ]
     for part, name in NAMES.items():
         if part == "gradients":
@@ -313,11 +325,17 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"tokens a day, at most {tokens['most']:.3g}, {tokens['least']:.3g} with none at once",
         "",
     ]
+    if report["experimental"]:
+        lines.insert(
+            3,
+            "experimental: kernels are chosen untried; memory is what JAX has with XLA_PYTHON_CLIENT_MEM_FRACTION="
+            f"{GPU_SHARE}",
+        )
     if report["fits"]:
         how = f"compiled in {report['compile_seconds']:.0f} s" if compiled else "reckoned, not compiled"
-        return [*lines, f"fits: {needed:.1f} of {report['chip_gib']:.1f} GiB a chip ({how})"]
-    reason = report["refusal"] or f"{needed:.1f} GiB a chip by the reckoning"
-    lines.append(f"does not fit: {reason}; a chip has {report['chip_gib']:.1f} GiB")
+        return [*lines, f"fits: {needed:.1f} of {report['chip_gib']:.1f} GiB a {unit} ({how})"]
+    reason = report["refusal"] or f"{needed:.1f} GiB a {unit} by the reckoning"
+    lines.append(f"does not fit: {reason}; a {unit} has {report['chip_gib']:.1f} GiB")
     for other in report["alternatives"]:
         data, fsdp, tensor = other["mesh"]
         size = f"{other['reckoned_gib']:.1f} GiB reckoned"

@@ -49,6 +49,8 @@ def _divides(plan: Plan, mesh: tuple[int, int, int]) -> bool:
         "mlp": config.mlp_dim,
     }
     whole = all(size % math.prod(parts[axis] for axis in RULES[name].parameters) == 0 for name, size in sizes.items())
+    if config.attention == "cudnn" and tensor > 1:
+        return False
     return whole and plan.batch % (data * fsdp * plan.microbatches) == 0
 
 
@@ -108,9 +110,11 @@ def _smaller_batch(plan: Plan) -> Alternative | None:
 
 
 def _larger_slice(plan: Plan) -> Alternative | None:
-    """Of the same chip; else that in microbatches; else of another chip, the fewest chips first."""
-    larger = [topology for topology in plan.topology.chip.slices if topology.chips > plan.topology.chips]
-    others = [topology for chip in CHIPS.values() if chip != plan.topology.chip for topology in chip.slices]
+    """Of the same chip; else that in microbatches; else of another chip of the same maker, the fewest first."""
+    chip = plan.topology.chip
+    larger = [topology for topology in chip.slices if topology.chips > plan.topology.chips]
+    alike = [other for other in CHIPS.values() if other != chip and other.platform == chip.platform]
+    others = [topology for other in alike for topology in other.slices]
     for topology in larger:
         found = _fitting(replace(plan, topology=topology))
         if found is not None:

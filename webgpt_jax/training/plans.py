@@ -3,14 +3,16 @@
 The reckoning of memory is checked against compiled programs (tests/training/test_preflight.py) and serves to search:
 which mesh, which slice, which batch. What counts is what the compiler says, `preflight.compile_plan`.
 
-Times are bounds, not forecasts: chips at their peak in all three respects, every axis of the torus closed and used both
-ways, nothing waiting. `tensor` communicates along one axis of the torus, `fsdp` and `data` along the others.
+Times are bounds, not forecasts: chips at their peak in all three respects, nothing waiting. On a torus every axis is
+closed and used both ways; `tensor` communicates along one, `fsdp` and `data` along the others. On nodes of GPUs what an
+axis of the mesh exchanges goes over the switch and, once for each node, over the network, both at a time.
 
 Legend: B sequences a device works on at once, T length, D embed_dim, N heads, H head_dim, F mlp_dim, V vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -20,13 +22,14 @@ from webgpt_jax.models import TransformerConfig
 from webgpt_jax.models.flops import forward_flops, parameter_count, training_flops
 from webgpt_jax.models.parameters import Head
 from webgpt_jax.training.sharding import MESH_AXES, check_batch, parameter_shardings
-from webgpt_jax.training.topologies import Topology
+from webgpt_jax.training.topologies import Nodes, Topology
 
 Task = Literal["bc", "rm", "ppo"]
 TASKS: tuple[Task, ...] = get_args(Task)
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 MOMENTS = 2  # Adam's, float32 each
+FUSED = ("splash", "cudnn")  # attention whose scores are never in memory, nor computed where masked
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def _inner(plan: Plan) -> tuple[float, float]:
     heads = config.num_heads * config.head_dim
     hidden = config.mlp_dim * (2 if config.gated_mlp else 1)
     products = tokens * size * (2 * heads + 2 * config.kv_heads * config.head_dim + 2 * hidden) / tensor
-    if config.attention == "splash":
+    if config.attention in FUSED:
         return products, 0.0
     return products, plan.rows * config.num_heads * plan.length**2 * 4 / tensor
 
@@ -196,16 +199,17 @@ def _block_work(plan: Plan) -> float:
 
 
 def _logits(plan: Plan) -> float:
-    """Float32 logits, and their gradient in their place."""
+    """Float32 logits, and their gradient: libtpu's compiler puts it in their place, the CUDA compiler beside them."""
     if "logits" not in plan.heads:
         return 0.0
-    return 4 * plan.rows * plan.length * plan.config.padded_vocab_size / plan.mesh[2]
+    copies = 2 if plan.topology.chip.platform == "cuda" else 1
+    return copies * 4 * plan.rows * plan.length * plan.config.padded_vocab_size / plan.mesh[2]
 
 
 def estimate_work(plan: Plan) -> Work:
     """What a step computes and moves, and the least time for it."""
     config, chip = plan.config, plan.topology.chip
-    causal = config.attention == "splash"
+    causal = config.attention in FUSED
     model_flops = sum(_training(plan, head, rematerialized=False) for head in plan.heads)
     flops = sum(_training(plan, head, rematerialized=config.remat == "full") for head in plan.heads)
     # PPO scores what it samples once by the reference and the reward model; a rollout is trained on once.
@@ -223,7 +227,7 @@ def estimate_work(plan: Plan) -> Work:
 
 
 def _training(plan: Plan, head: Head, *, rematerialized: bool) -> int:
-    causal = plan.config.attention == "splash"
+    causal = plan.config.attention in FUSED
     each = training_flops(plan.config, plan.length, head, causal=causal, rematerialized=rematerialized)
     return plan.sequences * each
 
@@ -244,17 +248,36 @@ def _memory_traffic(plan: Plan) -> float:
 
 
 def _network_seconds(plan: Plan) -> float:
-    data, fsdp, tensor = plan.mesh
-    config, size = plan.config, BYTES[plan.config.dtype]
-    axis_bandwidth = 2 * plan.topology.chip.link_bandwidth
+    links = plan.topology.chip.links
+    if isinstance(links, Nodes):
+        return _cluster_seconds(plan, links)
+    data, fsdp, tensor = (volume * (size - 1) / size for volume, size in zip(_exchanged(plan), plan.mesh, strict=True))
+    axis_bandwidth = 2 * links.link_bandwidth
     axes = sum(side > 1 for side in plan.topology.shape)
+    shared = axes < 2 or tensor == 0 or data + fsdp == 0
+    if shared:
+        return (data + fsdp + tensor) / (max(axes, 1) * axis_bandwidth)
+    return max((data + fsdp) / (axes - 1), tensor) / axis_bandwidth
+
+
+def _exchanged(plan: Plan) -> tuple[float, float, float]:
+    """Bytes that a chip puts together from all along each axis of the mesh: what it gathers, and what it reduces."""
+    config, size = plan.config, BYTES[plan.config.dtype]
     # Weights are gathered for the forward and the backward pass, gradients reduced once, each part of the batch.
     weights = config.num_layers * _layer_parameters(plan) * size
-    between = 3 * plan.microbatches * weights * (fsdp - 1) / fsdp
-    between += 2 * 4 * _shard(plan, plan.heads[0]) * (data - 1) / data
     # Each branch gathers the stream along the sequence and scatters what it adds, in each pass.
-    within = _passes(plan) * plan.microbatches * config.num_layers * 4 * _stream(plan) * (tensor - 1) / tensor
-    shared = axes < 2 or tensor == 1 or data * fsdp == 1
-    if shared:
-        return (between + within) / (max(axes, 1) * axis_bandwidth)
-    return max(between / (axes - 1), within) / axis_bandwidth
+    streams = _passes(plan) * plan.microbatches * config.num_layers * 4 * _stream(plan)
+    return 2 * 4 * _shard(plan, plan.heads[0]), 3 * plan.microbatches * weights, streams
+
+
+def _cluster_seconds(plan: Plan, links: Nodes) -> float:
+    """Devices are laid on the mesh node by node, `tensor` innermost. Those of an axis that share a node bring in
+    together, each over its own link, what the other nodes have, and pass it on over the switch."""
+    switch = network = 0.0
+    stride = 1
+    for volume, size in zip(reversed(_exchanged(plan)), reversed(plan.mesh), strict=True):
+        near = math.gcd(size, max(links.size // stride, 1))
+        switch += volume * (size - 1) / size
+        network += volume * (size - near) / size / near
+        stride *= size
+    return max(switch / links.switch_bandwidth, network / links.network_bandwidth)

@@ -1,8 +1,9 @@
-"""The training step of a plan, compiled for TPUs on a machine that has none: does it fit?
+"""The training step of a plan, compiled for TPUs or GPUs on a machine that has none: does it fit?
 
-libtpu brings a compiler that needs no chip. It is given the very step that training runs, `make_train_step`, with
-abstract arrays in their places on the mesh; nothing is allocated. Its word on memory is the one that counts: where a
-step does not fit, it refuses.
+libtpu brings a compiler that needs no chip, JAX's CUDA plugin one that needs no GPU, only a description of it. It is
+given the very step that training runs, `make_train_step`, with abstract arrays in their places on the mesh; nothing is
+allocated. Its word on memory is the one that counts: where a step does not fit, libtpu refuses, and the CUDA compiler
+says how much it takes. That is experimental: kernels are chosen without trying them, where a GPU would try them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import importlib.util
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -31,13 +33,41 @@ from webgpt_jax.training.train_step import StepConfig, make_train_step
 _REFUSAL = re.compile(r"\((?P<needed>[\d.]+)(?P<unit>[KMG])\) exceeds available HBM \((?P<limit>[\d.]+)G\)")
 _UNITS = {"K": 2**10, "M": 2**20, "G": GIB}
 
-# libtpu looks for the machine it is on, by asking the network; several processes may compile at once.
-_ENVIRONMENT = {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_ACCELERATOR_TYPE": "v5p-8",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
+
+@dataclass(frozen=True)
+class _Compiler:
+    name: str
+    modules: tuple[str, ...]  # any of them has it
+    cure: str
+    environment: Mapping[str, str]
+    options: Mapping[str, bool | str]  # of each program
+
+
+_COMPILERS: Mapping[str, _Compiler] = MappingProxyType(
+    {
+        "tpu": _Compiler(
+            "libtpu",
+            ("libtpu",),
+            "pip install -e '.[tpu]'",
+            # It looks for the machine it is on, by asking the network; several processes may compile at once.
+            {
+                "TPU_SKIP_MDS_QUERY": "1",
+                "TPU_WORKER_HOSTNAMES": "localhost",
+                "TPU_ACCELERATOR_TYPE": "v5p-8",
+                "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            },
+            {},
+        ),
+        "cuda": _Compiler(
+            "the CUDA plugin",
+            ("jax_cuda12_plugin", "jax_cuda13_plugin"),
+            "pip install -e '.[train,gpu]'",
+            {},
+            # Triton's products of matrices are tiled by trial on a GPU; without one some have no tiling.
+            {"xla_gpu_enable_triton_gemm": False},
+        ),
+    }
+)
 
 
 class PreflightError(RuntimeError):
@@ -45,7 +75,7 @@ class PreflightError(RuntimeError):
 
 
 class CompilerMissingError(PreflightError):
-    """libtpu is not installed, or not for this machine."""
+    """The compiler is not installed, or not for this machine."""
 
 
 class DoesNotFitError(PreflightError):
@@ -72,7 +102,7 @@ def compile_plan(plan: Plan) -> Compiled:
 
     Raises:
       DoesNotFitError: it needs more memory than a chip has.
-      CompilerMissingError: there is no libtpu.
+      CompilerMissingError: the compiler is not installed.
       PreflightError: the compiler failed otherwise.
       ShardingError: the plan does not divide.
     """
@@ -90,21 +120,25 @@ def compile_plan(plan: Plan) -> Compiled:
 
 
 def topology_devices(topology: Topology) -> Sequence[jax.Device]:
-    """The chips of a slice as devices that programs can be compiled for.
+    """The chips of a slice, or the GPUs of a cluster, as devices that programs can be compiled for.
 
     Raises:
-      CompilerMissingError: there is no libtpu.
-      PreflightError: libtpu does not know the slice.
+      CompilerMissingError: there is no libtpu, or no CUDA plugin.
+      PreflightError: the compiler does not know the topology.
     """
-    if importlib.util.find_spec("libtpu") is None:
-        raise CompilerMissingError("libtpu, the compiler, is not installed: pip install -e '.[tpu]' (Linux)")
-    for name, value in _ENVIRONMENT.items():
+    compiler = _COMPILERS[topology.chip.platform]
+    if not any(importlib.util.find_spec(module) for module in compiler.modules):
+        raise CompilerMissingError(f"{compiler.name}, the compiler, is not installed: {compiler.cure} (Linux)")
+    for name, value in compiler.environment.items():
         os.environ.setdefault(name, value)
+    options = topology.chip.compiler_options
+    if topology.chip.platform == "cuda":
+        options = {**options, "topology": "x".join(map(str, (1, *topology.shape)))}  # of one NVLink domain a node
     try:
-        description = topologies.get_topology_desc(topology.name, "tpu", **topology.chip.compiler_options)
+        description = topologies.get_topology_desc(topology.name, topology.chip.platform, **options)
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise PreflightError(f"libtpu cannot compile for {topology.name}: {reason}") from error
+        raise PreflightError(f"{compiler.name} cannot compile for {topology.name}: {reason}") from error
     return description.devices
 
 
@@ -122,8 +156,9 @@ def _compile_step(plan: Plan, mesh: Mesh, head: Head) -> Compiled:
     key = jax.eval_shape(lambda: jax.random.key(0))
     key = jax.ShapeDtypeStruct(key.shape, key.dtype, sharding=replicated(mesh))
     try:
-        compiled = step.lower(state, rows, key).compile()
-    except jax.errors.JaxRuntimeError as error:
+        lowered = step.lower(state, rows, key)
+        compiled = lowered.compile(compiler_options=dict(_COMPILERS[plan.topology.chip.platform].options))
+    except RuntimeError as error:  # JAX's own errors are such, and what it raises where there is no cuDNN
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise PreflightError(f"the compiler failed: {str(error).splitlines()[0]}") from error
         refusal = _REFUSAL.search(str(error))
