@@ -25,7 +25,6 @@ from webgpt_jax.env import (
     Episode,
     EpisodeEnd,
     SearchResult,
-    parse_observation,
     run_episode,
 )
 

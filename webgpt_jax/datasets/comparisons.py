@@ -259,7 +259,7 @@ def _from_pair(records: Sequence[_Record]) -> Comparison:
 
 
 def _from_flat(record: _Flat) -> Comparison:
-    if abs(record.score_0 + record.score_1) > SUM_TOLERANCE:
+    if not abs(record.score_0 + record.score_1) <= SUM_TOLERANCE:  # NaN is no score either
         raise ValueError(f'field "score_1": {record.score_0} and {record.score_1} do not sum to 0')
     return Comparison(
         id=f"{record.question.dataset}/{record.question.id}",
