@@ -3,11 +3,11 @@ reference can be trusted, each claim's support and relevance, and one number for
 
 Synthetic: it reads the wordings of `language.py` and nothing else, and knows the world's facts. People do neither.
 
-The priorities are the paper's, in its order; the figures are our reading. A unit of each outweighs a unit of all that
-come after it; one unsupported claim outweighs a question answered in full.
+The priorities are the paper's, in its order; the figures are our reading. A unit of each outweighs one of each that
+comes after it together, and one unsupported claim outweighs all that an answer can gain.
 
     priority                  unit                                                    utility
-    unsupported information   a claim that no cited quote states                      -1.2
+    unsupported information   a claim that no cited quote states                      -1.5
     core question answered    all that the question needs, well supported             +1
     more helpful information  a further well supported claim, of the first two        +0.15, times the core answered
     coherence and citations   an error: see `CoherenceError`                          -0.1
@@ -76,9 +76,9 @@ UNSUPPORTED_COST = {
 CORE_SHARE = {Support.STRONG: 1.0, Support.WEAK: 0.6, Support.NONE: 0.2}
 MAX_HELPFUL = 2
 
-UNSUPPORTED_WEIGHT, CORE_WEIGHT, HELPFUL_WEIGHT, INCOHERENCE_WEIGHT, IRRELEVANCE_WEIGHT = 1.2, 1.0, 0.15, 0.1, 0.04
+UNSUPPORTED_WEIGHT, CORE_WEIGHT, HELPFUL_WEIGHT, INCOHERENCE_WEIGHT, IRRELEVANCE_WEIGHT = 1.5, 1.0, 0.15, 0.1, 0.04
 
-NO_ANSWER = -3.0  # below every answer
+NO_ANSWER = -4.0  # below every answer
 NONSENSE_FOUND, CONTROVERSIAL_INSTEAD = 1.0, 0.5  # the utility of saying so of nonsense
 NONSENSE_MISSED = 0.0  # no answer to nonsense, but no word of it either
 
@@ -241,6 +241,12 @@ def _informs(claim: JudgedClaim) -> bool:
 
 # ---- reading
 
+
+def strip_citations(text: str) -> str:
+    """A text without its [1], [2] … and the space before them."""
+    return _CITATION.sub("", text)
+
+
 _SENTENCE = re.compile(r"[^.\n]*[^.\s][^.\n]*\.?")
 _CITATION = re.compile(r"\s*\[(\d+)\]")
 _ANIMAL = r"the ([a-z]+ [a-z]+)"
@@ -266,7 +272,7 @@ def _read(
         if not found.endswith("."):
             errors.append(CoherenceError.UNFINISHED)
         citations = tuple(int(number) for number in _CITATION.findall(found))
-        text = _CITATION.sub("", found).strip().removesuffix(".")
+        text = strip_citations(found).strip().removesuffix(".")
         plain = _plain(text)
         common = _common_knowledge().fullmatch(plain)
         claim = None if common else read_claim(plain, antecedent)
