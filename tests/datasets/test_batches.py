@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -346,3 +348,19 @@ def test_released_tokens_where_there_are_such(tmp_path: Path) -> None:
     assert bytes((batch["tokens_a"][0][batch["mask_a"][0] == 1][:-1] - 1000).tolist()).decode() == "Why?■\nIt is."
     with pytest.raises(DataError, match="the released tokens are GPT-2's, and this tokenizer is another"):
         _comparisons(path, released_tokens=True)
+
+
+# ---- what is imported
+
+
+def test_reading_takes_no_numpy_and_batches_no_tensorflow() -> None:
+    program = (
+        "import sys; import webgpt_jax.datasets as _; print({*sys.modules} & {'numpy', 'tensorflow', 'seqio', 'jax'})"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+    program = program.replace(
+        "import webgpt_jax.datasets as _", "import webgpt_jax.datasets.batches, webgpt_jax.datasets.tasks"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "{'numpy'}\n"
