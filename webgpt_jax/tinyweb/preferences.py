@@ -32,7 +32,7 @@ from webgpt_jax.tinyweb.world import World
 AGREEMENT = 0.73  # between two labelers, a tie against a non-tie counting half (paper, section 6 of the specification)
 TIE_RATE = 0.18  # of overall ratings; our reading
 MUCH_RATE = 0.3  # of overall ratings that are no ties, how many say "much"; our reading
-GRADE_NOISE = 0.25  # of the noise, in absolute ratings; our reading
+PART_NOISE = 0.25  # of the noise, in ratings of one aspect, which is easier to see than the whole; our reading
 
 Pair = tuple[Judgement, Judgement]
 
@@ -61,12 +61,13 @@ class Grade(IntEnum):
 class LabelerConfig:
     """How labelers turn a difference of utilities into a rating. All are in units of utility, and above 0.
 
-    The defaults are what `calibrate` found on …
+    The defaults are what `calibrate` found on 9,396 pairs of `practice_pairs`, over 10,000 questions of the set "rm" of
+    world 0: two labelers agree in 73.0%, 18.0% of the labels are ties, and the best predictor's accuracy is 76.3%.
     """
 
-    noise: float = 0.3  # the scale of the logistic noise
-    tie_threshold: float = 0.1  # what differs by less is equally good
-    much_threshold: float = 1.0  # what differs by more is much better
+    noise: float = 0.80  # the scale of the logistic noise
+    tie_threshold: float = 0.52  # what seems to differ by less is equally good
+    much_threshold: float = 2.77  # what seems to differ by more is much better
 
     def validate(self) -> None:
         """Raises ValueError, naming the field, for settings that cannot work."""
@@ -143,11 +144,11 @@ def compare(world: World, question: TinyQuestion, a: Side, b: Side, labeler: Lab
     draw = random.Random("\n".join(["tinyweb comparison", str(seed), *sorted(texts)]))
     sign = (texts[0] > texts[1]) - (texts[0] < texts[1])  # 0: nobody prefers an answer to itself
 
-    def rate(score_a: float, score_b: float) -> Rating:
-        return _rating(score_a - score_b + sign * labeler.noise * _logistic(draw), labeler)
+    def rate(score_a: float, score_b: float, noise: float) -> Rating:
+        return _rating(score_a - score_b + sign * noise * _logistic(draw), labeler)
 
     def rate_part(score_a: float, score_b: float) -> Rating:
-        rating = rate(score_a, score_b)
+        rating = rate(score_a, score_b, PART_NOISE * labeler.noise)
         return Rating.EQUALLY_GOOD if score_a == score_b == 0 else rating  # neither has anything of it
 
     return Comparison(
@@ -155,7 +156,7 @@ def compare(world: World, question: TinyQuestion, a: Side, b: Side, labeler: Lab
         a=judged_a,
         b=judged_b,
         ratings=Ratings(
-            overall=rate(judged_a.utility, judged_b.utility),
+            overall=rate(judged_a.utility, judged_b.utility, labeler.noise),
             unsupported=rate_part(-judged_a.unsupported, -judged_b.unsupported),
             irrelevant=rate_part(-judged_a.irrelevance, -judged_b.irrelevance),
             usefulness={level: rate_part(judged_a.usefulness[level], judged_b.usefulness[level]) for level in Support},
@@ -219,7 +220,7 @@ def calibrate(
       ValueError: there are no pairs; or they are so alike, or so seldom alike, that no labelers with this share of
         ties agree so often.
     """
-    gaps = _gaps(pairs)
+    gaps = _gaps(pairs, places=3)  # fewer, so that it takes seconds
 
     def with_noise(noise: float) -> LabelerConfig:
         threshold = _solve(lambda at: _mean(lambda chances: chances.tie, gaps, LabelerConfig(noise, at, at)) - ties)
@@ -245,7 +246,7 @@ def calibrate(
 
 
 _LOW, _HIGH = 1e-3, 1e3  # noise and thresholds are sought between them
-_HALVINGS = 25  # to a millionth of the answer
+_HALVINGS = 20  # to a hundred-thousandth of the answer
 
 
 def _solve(rising: Callable[[float], float]) -> float:
@@ -257,11 +258,11 @@ def _solve(rising: Callable[[float], float]) -> float:
     return math.exp((low + high) / 2)
 
 
-def _gaps(pairs: Sequence[Pair]) -> Counter[float]:
-    """How often each difference of utilities occurs: few do, and only their size matters."""
+def _gaps(pairs: Sequence[Pair], places: int = 9) -> Counter[float]:
+    """How often each difference of utilities occurs, rounded: only its size matters."""
     if not pairs:
         raise ValueError("no pairs of answers to measure labelers on")
-    return Counter(round(abs(a.utility - b.utility), 4) for a, b in pairs)
+    return Counter(round(abs(a.utility - b.utility), places) for a, b in pairs)
 
 
 def _mean(value: Callable[[Outcome], float], gaps: Counter[float], labeler: LabelerConfig) -> float:
@@ -295,7 +296,7 @@ def grade(world: World, question: TinyQuestion, answer: str, labeler: LabelerCon
     draw = random.Random(f"tinyweb grades\n{seed}\n{question.text}\n{text}")
 
     def rate(score: float) -> Grade:
-        noisy = score + GRADE_NOISE * labeler.noise * _logistic(draw)
+        noisy = score + PART_NOISE * labeler.noise * _logistic(draw)
         return Grade(1 + min(4, max(0, math.floor(5 * noisy))))
 
     return Grades(
