@@ -35,8 +35,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "epoch": "how often the training data were gone through",
         "steps_per_second": "updates a second since the run, or its resumption, began; evaluations and saves included",
         # Of behaviour cloning
-        "accuracy": "BC: share of the completions' tokens that are the likeliest. RM: share of comparisons whose better "
-        "side has the higher score, a tie against a difference counting half",
+        "accuracy": "BC: share of the completions' tokens that are the likeliest. RM: share of comparisons whose "
+        "better side has the higher score, a tie against a difference counting half",
         "exact": "share of completions of which every token is the likeliest",
         "tokens": "tokens that count in the batch",
         # Of reward models
