@@ -1,0 +1,85 @@
+"""TinyWeb's pages as HTML: the frames of its sites, with the menus and advertisements that sites have around text.
+
+What an article says stands in one paragraph with a line a statement, so that little but words is left once a page has
+been through Readability and the serializer of `webgpt_jax.web.html`. The frame is what Readability is there to drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from webgpt_jax.env.urls import host_of
+
+NOTICE = "A synthetic page: its words are drawn from a seed."  # in the frame of every page
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """A page as a server would send it."""
+
+    url: str
+    title: str
+    html: bytes  # UTF-8
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A link in running text."""
+
+    text: str
+    url: str
+
+
+Line = Sequence[str | Anchor]  # pieces of running text, written one after the other
+
+# By site, what is around the lines of a page.
+_FRAMES = {
+    "wiki.test": (
+        "<header>{menu}</header>\n<main><article>\n<h1>{title}</h1>\n<p>{lines}</p>\n</article></main>\n"
+        "<footer>{notice} Every page can be wrong.</footer>"
+    ),
+    "news.test": (
+        "{menu}\n<article><header><h1>{title}</h1></header>\n<p>{lines}</p></article>\n"
+        '<aside class="ad">Advertisement: soap, now cheaper. Buy two, pay one.</aside>\n<footer>{notice}</footer>'
+    ),
+    "forum.test": (
+        '<div class="menu">{menu}</div>\n<article class="thread"><h1>{title}</h1>\n<p>{lines}</p></article>\n'
+        '<aside class="sidebar">Log in to write. Advertisement: a better pillow.</aside>\n<footer>{notice}</footer>'
+    ),
+    "old.test": (
+        "<center>{menu}</center>\n<article><h1>{title}</h1>\n<p>{lines}</p></article>\n<hr>\n"
+        "<footer>Best seen at 800 x 600. {notice}</footer>"
+    ),
+}
+
+
+def write_page(url: str, title: str, lines: Sequence[Line], menu: Sequence[Anchor]) -> HtmlPage:
+    """The page at a URL of one of the sites.
+
+    Args:
+      title: its title and heading.
+      lines: what it says.
+      menu: the links above it.
+
+    Raises:
+      KeyError: there is no such site.
+    """
+    body = _FRAMES[host_of(url)].format(
+        menu=f"<nav>{' '.join(_anchor(anchor) for anchor in menu)}</nav>",
+        title=escape(title),
+        lines="<br>\n".join("".join(_piece(piece) for piece in line) for line in lines),
+        notice=NOTICE,
+    )
+    head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>nav, aside {{ font-size: small }}</style>'
+    html = f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    return HtmlPage(url, title, html.encode())
+
+
+def _piece(piece: str | Anchor) -> str:
+    return _anchor(piece) if isinstance(piece, Anchor) else escape(piece, quote=False)
+
+
+def _anchor(anchor: Anchor) -> str:
+    return f'<a href="{escape(anchor.url)}">{escape(anchor.text, quote=False)}</a>'
