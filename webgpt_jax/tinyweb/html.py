@@ -34,22 +34,24 @@ class Anchor:
 
 Line = Sequence[str | Anchor]  # pieces of running text, written one after the other
 
-# By site, what is around the lines of a page.
+# By site, what is around the lines of a page. The lines lie deep enough for either Readability to tell them from the
+# frame, short as they are.
 _FRAMES = {
     "wiki.test": (
-        "<header>{menu}</header>\n<main><article>\n<h1>{title}</h1>\n<p>{lines}</p>\n</article></main>\n"
+        "<header>{menu}<h1>{title}</h1></header>\n<main><div><article>\n<p>{lines}</p>\n</article></div></main>\n"
         "<footer>{notice} Every page can be wrong.</footer>"
     ),
     "news.test": (
-        "{menu}\n<article><header><h1>{title}</h1></header>\n<p>{lines}</p></article>\n"
+        "<header>{menu}<h1>{title}</h1></header>\n<main><div><article>\n<p>{lines}</p>\n</article></div></main>\n"
         '<aside class="ad">Advertisement: soap, now cheaper. Buy two, pay one.</aside>\n<footer>{notice}</footer>'
     ),
     "forum.test": (
-        '<div class="menu">{menu}</div>\n<article class="thread"><h1>{title}</h1>\n<p>{lines}</p></article>\n'
+        '<header class="menu">{menu}<h1>{title}</h1></header>\n'
+        '<div id="main"><div><div class="article">\n<p>{lines}</p>\n</div></div></div>\n'
         '<aside class="sidebar">Log in to write. Advertisement: a better pillow.</aside>\n<footer>{notice}</footer>'
     ),
     "old.test": (
-        "<center>{menu}</center>\n<article><h1>{title}</h1>\n<p>{lines}</p></article>\n<hr>\n"
+        "<center>{menu}</center>\n<h1>{title}</h1>\n<div><div><div class="article">\n<p>{lines}</p>\n</div></div></div>\n<hr>\n"
         "<footer>Best seen at 800 x 600. {notice}</footer>"
     ),
 }

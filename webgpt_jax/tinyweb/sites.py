@@ -178,7 +178,8 @@ def _old(world: World, animal: str, names: list[str], draw: random.Random) -> Ht
 def _lists(world: World) -> Iterator[HtmlPage]:
     """For each word, the animals that have it in their names."""
     for word, animals in sorted(world.by_word.items()):
-        lines: list[Line] = [[Anchor(the(animal), article_url(animal))] for animal in animals]
+        lines: list[Line] = [[f"These animals have {word} in the name, and many people know all of them."]]
+        lines += [[Anchor(the(animal), article_url(animal))] for animal in animals]
         yield _write(f"https://wiki.test/{word}", f"All {word}", lines)
 
 
@@ -191,4 +192,5 @@ def _homes(world: World, pages: Sequence[HtmlPage]) -> Iterator[HtmlPage]:
             own = [page for page in own if page.title.startswith("All ")]
         else:
             own = random.Random(f"tinyweb home {world.seed} {site}").sample(own, min(LISTED, len(own)))
-        yield _write(home, name, [[Anchor(page.title, page.url)] for page in own])
+        lines: list[Line] = [["Some of what people know of animals, and some of what people say."]]
+        yield _write(home, name, lines + [[Anchor(page.title, page.url)] for page in own])
