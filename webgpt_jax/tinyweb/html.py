@@ -47,11 +47,12 @@ _FRAMES = {
     ),
     "forum.test": (
         '<header class="menu">{menu}<h1>{title}</h1></header>\n'
-        '<div id="main"><div><div class="article">\n<p>{lines}</p>\n</div></div></div>\n'
+        '<div id="main"><div><article>\n<p>{lines}</p>\n</article></div></div>\n'
         '<aside class="sidebar">Log in to write. Advertisement: a better pillow.</aside>\n<footer>{notice}</footer>'
     ),
     "old.test": (
-        "<center>{menu}</center>\n<h1>{title}</h1>\n<div><div><div class="article">\n<p>{lines}</p>\n</div></div></div>\n<hr>\n"
+        "<center>{menu}</center>\n<h1>{title}</h1>\n"
+        "<div><div><article>\n<p>{lines}</p>\n</article></div></div>\n<hr>\n"
         "<footer>Best seen at 800 x 600. {notice}</footer>"
     ),
 }
