@@ -10,18 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from webgpt_jax.env.page import Page, PageWriter
 from webgpt_jax.env.urls import host_of
 
 NOTICE = "A synthetic page: its words are drawn from a seed."  # in the frame of every page
-
-
-@dataclass(frozen=True)
-class HtmlPage:
-    """A page as a server would send it."""
-
-    url: str
-    title: str
-    html: bytes  # UTF-8
 
 
 @dataclass(frozen=True)
@@ -33,6 +25,35 @@ class Anchor:
 
 
 Line = Sequence[str | Anchor]  # pieces of running text, written one after the other
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a page is to say.
+
+    Attributes:
+      url: where it is; the host is one of the sites.
+      title: its title and heading.
+      lines: its text.
+      menu: the links above it.
+      animal: what it is about; None for lists.
+    """
+
+    url: str
+    title: str
+    lines: Sequence[Line]
+    menu: Sequence[Anchor]
+    animal: str | None = None
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """A page as a server would send it."""
+
+    url: str
+    title: str
+    html: bytes  # UTF-8
+
 
 # By site, what is around the lines of a page. The lines lie deep enough for either Readability to tell them from the
 # frame, short as they are.
@@ -58,26 +79,32 @@ _FRAMES = {
 }
 
 
-def write_page(url: str, title: str, lines: Sequence[Line], menu: Sequence[Anchor]) -> HtmlPage:
-    """The page at a URL of one of the sites.
-
-    Args:
-      title: its title and heading.
-      lines: what it says.
-      menu: the links above it.
+def write_page(draft: Draft) -> HtmlPage:
+    """The page as its site serves it.
 
     Raises:
       KeyError: there is no such site.
     """
-    body = _FRAMES[host_of(url)].format(
-        menu=f"<nav>{' '.join(_anchor(anchor) for anchor in menu)}</nav>",
-        title=escape(title),
-        lines="<br>\n".join("".join(_piece(piece) for piece in line) for line in lines),
+    title = escape(draft.title)
+    body = _FRAMES[host_of(draft.url)].format(
+        menu=f"<nav>{' '.join(_anchor(anchor) for anchor in draft.menu)}</nav>",
+        title=title,
+        lines="<br>\n".join("".join(_piece(piece) for piece in line) for line in draft.lines),
         notice=NOTICE,
     )
-    head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>nav, aside {{ font-size: small }}</style>'
+    head = f'<meta charset="utf-8">\n<title>{title}</title>\n<style>nav, aside {{ font-size: small }}</style>'
     html = f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
-    return HtmlPage(url, title, html.encode())
+    return HtmlPage(draft.url, draft.title, html.encode())
+
+
+def plain_page(draft: Draft) -> Page:
+    """What conversion makes of `write_page(draft)`, a thousand times as quick: for text in bulk. A test compares."""
+    writer = PageWriter(draft.url)
+    lines = (
+        "".join(writer.link(piece.text, piece.url) if isinstance(piece, Anchor) else piece for piece in line)
+        for line in draft.lines
+    )
+    return writer.page(draft.title, "\n".join(lines))
 
 
 def _piece(piece: str | Anchor) -> str:

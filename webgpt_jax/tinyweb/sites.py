@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from webgpt_jax.env.urls import host_of
-from webgpt_jax.tinyweb.html import Anchor, HtmlPage, Line, write_page
+from webgpt_jax.tinyweb.html import Anchor, Draft, HtmlPage, Line, write_page
 from webgpt_jax.tinyweb.language import BY_NAME, FILLERS, RELATIONS, Claim, sentence, state, the
 from webgpt_jax.tinyweb.world import World
 
@@ -51,10 +51,15 @@ _LONG_AGO = "Written long ago."
 
 def render_world(world: World) -> Mapping[str, HtmlPage]:
     """All pages of a world by URL. The same world gives the same bytes on every machine."""
-    pages = [page for animal in world.animals for page in _pages_of(world, animal)]
-    pages += _lists(world)
-    pages += _homes(world, pages)
-    return {page.url: page for page in pages}
+    return {draft.url: write_page(draft) for draft in draft_pages(world)}
+
+
+def draft_pages(world: World) -> list[Draft]:
+    """All pages of a world: each animal's, its article first, then lists and home pages."""
+    drafts = [draft for animal in world.animals for draft in _pages_of(world, animal)]
+    drafts += _lists(world)
+    drafts += _homes(world, drafts)
+    return drafts
 
 
 def article_url(animal: str) -> str:
@@ -66,12 +71,12 @@ def _slug(*words: str) -> str:
     return "-".join(words).replace(" ", "-")
 
 
-def _write(url: str, title: str, lines: Sequence[Line]) -> HtmlPage:
+def _draft(url: str, title: str, lines: Sequence[Line], animal: str | None = None) -> Draft:
     host = host_of(url)
-    return write_page(url, title, lines, [Anchor(SITES[host], f"https://{host}/")])
+    return Draft(url, title, lines, [Anchor(SITES[host], f"https://{host}/")], animal)
 
 
-def _pages_of(world: World, animal: str) -> Iterator[HtmlPage]:
+def _pages_of(world: World, animal: str) -> Iterator[Draft]:
     """The article first."""
     draw = random.Random(f"tinyweb sites {world.seed} {animal}")
     wording = {relation.name: draw.randrange(len(relation.statements)) for relation in RELATIONS}
@@ -103,7 +108,7 @@ def _title(animal: str, names: Sequence[str]) -> str:
     return f"The {animal} and its {' and '.join(BY_NAME[name].keyword for name in names)}"
 
 
-def _article(world: World, animal: str, wording: Mapping[str, int], draw: random.Random) -> HtmlPage:
+def _article(world: World, animal: str, wording: Mapping[str, int], draw: random.Random) -> Draft:
     names = [relation.name for relation in RELATIONS]
     draw.shuffle(names)
     fillers = [sentence(text.format(e=the(animal))) for text in draw.sample(FILLERS, len(names) // 2)]
@@ -115,7 +120,7 @@ def _article(world: World, animal: str, wording: Mapping[str, int], draw: random
             sentences.insert(draw.randrange(3), fillers[at // 2])
         lines += [[" and ".join(BY_NAME[name].keyword for name in pair).capitalize()], [" ".join(sentences)]]
     lines.append(_see_also(world, animal, draw))
-    return _write(article_url(animal), sentence(the(animal)).removesuffix("."), lines)
+    return _draft(article_url(animal), sentence(the(animal)).removesuffix("."), lines, animal)
 
 
 def _see_also(world: World, animal: str, draw: random.Random) -> Line:
@@ -129,7 +134,7 @@ def _see_also(world: World, animal: str, draw: random.Random) -> Line:
     return [*line, first, " and ", second, "."]
 
 
-def _news(world: World, animal: str, names: list[str], wording: Mapping[str, int], draw: random.Random) -> HtmlPage:
+def _news(world: World, animal: str, names: list[str], wording: Mapping[str, int], draw: random.Random) -> Draft:
     sentences = []
     for name in names:  # not in the article's words
         other = wording[name] + 1 + draw.randrange(len(BY_NAME[name].statements) - 1)
@@ -140,10 +145,10 @@ def _news(world: World, animal: str, names: list[str], wording: Mapping[str, int
         [" ".join(sentences)],
         ["See ", Anchor(the(animal), article_url(animal)), "."],
     ]
-    return _write(f"https://news.test/{_slug(animal, *names)}", _title(animal, names), lines)
+    return _draft(f"https://news.test/{_slug(animal, *names)}", _title(animal, names), lines, animal)
 
 
-def _thread(world: World, animal: str, name: str, draw: random.Random) -> HtmlPage:
+def _thread(world: World, animal: str, name: str, draw: random.Random) -> Draft:
     rumor = Claim(animal, name, world.rumors[animal, name])
     wordings = list(range(len(BY_NAME[name].statements)))
     draw.shuffle(wordings)
@@ -158,10 +163,10 @@ def _thread(world: World, animal: str, name: str, draw: random.Random) -> HtmlPa
     elif draw.random() < 0.5:
         posts.append([f"{state(rumor, wordings[2])} {sure[2]}"])
     asked = draw.choice(_ASKED).format(k=BY_NAME[name].keyword, e=the(animal))
-    return _write(f"https://forum.test/{_slug(animal, name)}", f"{_title(animal, [name])}?", [[asked], *posts])
+    return _draft(f"https://forum.test/{_slug(animal, name)}", f"{_title(animal, [name])}?", [[asked], *posts], animal)
 
 
-def _old(world: World, animal: str, names: list[str], draw: random.Random) -> HtmlPage:
+def _old(world: World, animal: str, names: list[str], draw: random.Random) -> Draft:
     was = [True, *(draw.random() < FORMER for _ in names[1:])]  # one of them at least
     draw.shuffle(was)
     claims = [
@@ -172,25 +177,25 @@ def _old(world: World, animal: str, names: list[str], draw: random.Random) -> Ht
     claims.insert(draw.randrange(len(claims) + 1), world.claim(animal, still))
     said = [state(claim, draw.randrange(3)) for claim in claims]
     lines: list[Line] = [[_LONG_AGO], [_filler(draw, animal)], [" ".join(said)]]
-    return _write(f"https://old.test/{_slug(animal, *names)}", f"{_title(animal, names)} long ago", lines)
+    return _draft(f"https://old.test/{_slug(animal, *names)}", f"{_title(animal, names)} long ago", lines, animal)
 
 
-def _lists(world: World) -> Iterator[HtmlPage]:
+def _lists(world: World) -> Iterator[Draft]:
     """For each word, the animals that have it in their names."""
     for word, animals in sorted(world.by_word.items()):
         lines: list[Line] = [[f"These animals have {word} in the name, and many people know all of them."]]
         lines += [[Anchor(the(animal), article_url(animal))] for animal in animals]
-        yield _write(f"https://wiki.test/{word}", f"All {word}", lines)
+        yield _draft(f"https://wiki.test/{word}", f"All {word}", lines)
 
 
-def _homes(world: World, pages: Sequence[HtmlPage]) -> Iterator[HtmlPage]:
+def _homes(world: World, drafts: Sequence[Draft]) -> Iterator[Draft]:
     """Each site's home page: the wiki's links to all lists, the others' to a few pages."""
     for site, name in SITES.items():
         home = f"https://{site}/"
-        own = [page for page in pages if page.url.startswith(home)]
+        own = [draft for draft in drafts if draft.url.startswith(home)]
         if site == "wiki.test":
-            own = [page for page in own if page.title.startswith("All ")]
+            own = [draft for draft in own if draft.animal is None]
         else:
             own = random.Random(f"tinyweb home {world.seed} {site}").sample(own, min(LISTED, len(own)))
         lines: list[Line] = [["Some of what people know of animals, and some of what people say."]]
-        yield _write(home, name, lines + [[Anchor(page.title, page.url)] for page in own])
+        yield _draft(home, name, lines + [[Anchor(draft.title, draft.url)] for draft in own])
