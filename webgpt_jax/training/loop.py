@@ -173,8 +173,8 @@ def train(
     step = int(state.step)
     epoch = batches.epoch
     ended = _end(config, step, position)
-    following = None if ended else _take(mesh, batches)
     with Preemption() as preemption:
+        following = None if ended else _take(mesh, batches)
         while following is not None and not ended:
             taken = following
             state, arrays = update(state, taken.rows, key)
