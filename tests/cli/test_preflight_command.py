@@ -83,7 +83,7 @@ def test_what_the_compiler_refuses_comes_with_a_slice_it_takes(capsys: pytest.Ca
     assert main(arguments) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["fits"] is False
-    assert "the compiler refuses" in report["refusal"]
+    assert "by the compiler" in report["refusal"]
     first = report["alternatives"][0]
     assert first["compiled_gib"] <= report["chip_gib"]
 
@@ -178,5 +178,5 @@ def test_a_model_in_a_folder_is_read_by_its_config(tmp_path: Path, capsys: pytes
     layer = 64 * (64 + 32 + 32 + 64) + 3 * 64 * 256 + 2 * 64
     assert report["parameters"] == 2 * 1024 * 64 + 2 * layer + 64
     (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
-    assert main(["preflight", f"--model={tmp_path}", "--nocompile"]) == 2
+    assert main(["preflight", f"--model={tmp_path}", "--nocompile"]) == 1
     assert "'mamba'" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import functools
 import json
 import shutil
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,6 @@ def golden_model(name: str) -> Transformer:
     model, tokenizer = load_pretrained(GOLDEN / name)
     assert tokenizer is None
     return model
-
-
-@pytest.fixture(autouse=True)
-def _no_fields_go_unread(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
-    yield
-    assert [str(warning.message) for warning in recwarn if "config.json" in str(warning.message)] == []
 
 
 def zeros(config: TransformerConfig) -> Transformer:

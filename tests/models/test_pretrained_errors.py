@@ -91,6 +91,15 @@ REFUSED_FIELDS: list[tuple[str, dict[str, Any], str]] = [
     ("qwen2", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types differ between layers"),
     ("qwen2-window", {"layer_types": ..., "max_window_layers": 1}, "layer_types differ between layers"),
     ("qwen3", {"layer_types": ["chunked_attention"] * 2}, "layer_types"),
+    ("qwen2", {"use_mrope": True}, "use_mrope"),
+    ("opt", {"scale_embeddings": True}, "scale_embeddings"),
+    ("opt", {"learned_embeddings": False}, "learned_embeddings"),
+    ("llama", {"is_causal": False}, "is_causal False"),
+    ("llama", {"pruned_heads": {"0": [1]}}, "pruned_heads"),
+    ("llama", {"attention_multiplier": 0.1}, "attention_multiplier 0.1 is not known"),
+    ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+    ("llama", {"use_qk_norm": False}, "use_qk_norm"),  # what false means is not known either
+    ("mistral", {"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
 ]
 
 
@@ -101,9 +110,11 @@ def test_a_field_that_would_change_the_logits_is_named(
     refused(with_field(name, tmp_path, **fields), words)
 
 
-def test_a_field_that_nothing_reads_is_told_of(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"fields that are not read: logit_multiplier$"):
-        load_pretrained(with_field("llama", tmp_path, logit_multiplier=0.5))
+def test_a_field_that_is_not_known_is_refused_and_one_that_says_nothing_is_not(tmp_path: Path) -> None:
+    refused(
+        with_field("llama", tmp_path / "known", logit_multiplier=[0.5] * 99), "logit_multiplier [0.5,", "is not known"
+    )
+    load_pretrained(with_field("llama", tmp_path, logit_multiplier=None))
 
 
 def test_a_missing_tensor_is_named(tmp_path: Path) -> None:

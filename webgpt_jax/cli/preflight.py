@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     if rest:
         raise UsageError(f"no argument {rest[0]!r} is known; say --model=NAME --topology=NAME --task=NAME")
     os.environ["JAX_PLATFORMS"] = "cpu"  # nothing runs; a TPU or GPU that is here is left to others
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # the CUDA plugin says at length that there is no GPU
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # compilers warn of what is judged below
     try:
         from webgpt_jax.training import plans
     except ImportError as error:
@@ -171,8 +171,7 @@ def _config_of(name: str) -> TransformerConfig:
     """The config of a model in files, whose weights are not read."""
     path = Path(name)
     from webgpt_jax.models import PRESETS, PretrainedError
-    from webgpt_jax.models.families import FAMILIES
-    from webgpt_jax.models.fields import Fields
+    from webgpt_jax.models.families import read_config
     from webgpt_jax.models.gguf_file import open_gguf
     from webgpt_jax.models.tensors import read_json
 
@@ -182,11 +181,7 @@ def _config_of(name: str) -> TransformerConfig:
         if not (path / "config.json").is_file():
             known = ", ".join(PRESETS)
             raise UsageError(f"no model {name!r}: a preset ({known}), a folder with config.json, or a .gguf file")
-        values = read_json(path / "config.json")
-        family = FAMILIES.get(str(values.get("model_type")))
-        if family is None:
-            raise UsageError(f"{path}: a model of type {values.get('model_type')!r}; known are {', '.join(FAMILIES)}")
-        return family.read(Fields(values, path / "config.json"))
+        return read_config(read_json(path / "config.json"), path / "config.json")[1]
     except PretrainedError as error:
         raise CommandError(str(error)) from None
 

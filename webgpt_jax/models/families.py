@@ -1,20 +1,23 @@
 """The open models that our transformer can be: for each architecture of Hugging Face's transformers, what its
 config.json says in our terms and back, and which of its tensors is which of our arrays.
 
-Whatever would change the logits and has no counterpart here is refused by the name of its field. GPT-2 covers
+Whatever would change the logits and has no counterpart here is refused by the name of its field, and so is a field that
+is not known: code newer than ours, or a model's own, may read it. GPT-2 covers
 Cerebras-GPT, GPT-NeoX Pythia, Llama SmolLM2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from webgpt_jax.models.config import Activation, RotaryScaling, TransformerConfig
 from webgpt_jax.models.fields import Fields
 from webgpt_jax.models.layout import Layout, Part
 from webgpt_jax.models.tensor_tables import GPT2_LAYOUT, LLAMA_LAYOUT, NEOX_LAYOUT, OPT_LAYOUT
+from webgpt_jax.models.tensors import PretrainedError
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -59,7 +62,6 @@ def _read_gpt2(fields: Fields) -> TransformerConfig:
     for name, wanted in (
         ("scale_attn_weights", True),
         ("scale_attn_by_inverse_layer_idx", False),
-        ("add_cross_attention", False),
     ):
         fields.expect(name, wanted)
     dim = fields.integer("n_embd", 768)
@@ -138,6 +140,8 @@ def _read_opt(fields: Fields) -> TransformerConfig:
     fields.expect("word_embed_proj_dim", fields.integer("hidden_size"))
     fields.expect("_remove_final_layer_norm", False)
     fields.expect("layer_norm_elementwise_affine", True)
+    fields.expect("learned_embeddings", True)  # Galactica's
+    fields.expect("scale_embeddings", False)
     bias = fields.flag("enable_bias", True)
     return TransformerConfig(
         vocab_size=fields.integer("vocab_size"),
@@ -224,6 +228,7 @@ def _read_mistral(fields: Fields) -> TransformerConfig:
 
 
 def _read_qwen2(fields: Fields) -> TransformerConfig:
+    fields.expect("use_mrope", False)  # positions of images
     return _llama_like(
         fields,
         max_length=fields.integer("max_position_embeddings", 32_768),
@@ -389,3 +394,34 @@ FAMILIES: dict[str, Family] = {
         Family("qwen3", "Qwen3ForCausalLM", "model.", LLAMA_LAYOUT, _HEAD, _FREQUENCIES, _read_qwen3, _write_qwen3),
     )
 }
+
+
+def read_config(values: Mapping[str, Any], path: Path) -> tuple[Family, TransformerConfig]:
+    """What a config.json says.
+
+    Args:
+      values: its fields.
+      path: the file, for errors.
+
+    Raises:
+      PretrainedError: another architecture, or a field that our model cannot follow or that is not known, by its name.
+    """
+    family = FAMILIES.get(str(values.get("model_type")))
+    if family is None:
+        known = ", ".join(FAMILIES)
+        raise PretrainedError(f"{path}: the architecture {values.get('model_type')!r} is not supported, only {known}")
+    fields = Fields(values, path)
+    for name, wanted in (
+        ("add_cross_attention", False),
+        ("is_causal", True),
+        ("pruned_heads", {}),
+        ("quantization_config", None),
+    ):
+        fields.expect(name, wanted)
+    config = family.read(fields)
+    for name in fields.unread():
+        raise fields.error(
+            name,
+            f"{values[name]!r:.60} is not known and may change what the model computes: if it does not, take it out",
+        )
+    return family, config

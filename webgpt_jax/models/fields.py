@@ -11,14 +11,21 @@ from webgpt_jax.models.tensors import PretrainedError
 
 MAX_INTEGER = 1 << 40  # no dimension of any model is larger
 
-# Fields that say where a model came from, how it was trained, which tokens end a text or how it is sampled.
-_HARMLESS = """_name_or_path activation_dropout architectures attention_dropout attn_implementation attn_pdrop auto_map
-bos_token_id chunk_size_feed_forward classifier_dropout dropout dtype embd_pdrop eos_token_id hidden_dropout id2label
-init_std
-initializer_range is_decoder is_encoder_decoder is_llama_config label2id layerdrop max_length model_type n_ctx
-output_attentions output_hidden_states pad_token_id prefix pretraining_tp problem_type reorder_and_upcast_attn
-resid_pdrop return_dict summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
-task_specific_params tokenizer_class torch_dtype torchscript transformers.js_config transformers_version use_cache"""
+# Fields that say where a model came from, how it was trained, which tokens end a text, how it is sampled or served.
+_HARMLESS = """_attn_implementation _attn_implementation_autoset _flash_attn_2_enabled _name_or_path _num_labels
+activation_dropout architectures attention_dropout attention_probs_dropout_prob attn_implementation attn_pdrop auto_map
+bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout custom_pipelines
+decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop encoder_no_repeat_ngram_size
+eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+gradient_checkpointing hidden_dropout hidden_dropout_prob id2label init_std initializer_range is_decoder
+is_encoder_decoder is_llama_config label2id layerdrop length_penalty mask_token_id max_length max_sequence_length
+min_length model_type n_ctx n_special no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
+output_attentions output_hidden_states output_past output_scores pad_token_id predict_special_tokens prefix
+pretraining_tp problem_type remove_invalid_values reorder_and_upcast_attn repetition_penalty resid_pdrop return_dict
+return_dict_in_generate sep_token_id summary_activation summary_first_dropout summary_proj_to_labels summary_type
+summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class
+top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed
+unsloth_version use_bfloat16 use_cache"""
 HARMLESS = frozenset(_HARMLESS.split())
 
 
@@ -85,8 +92,9 @@ class Fields:
         return value // divisor
 
     def unread(self) -> list[str]:
-        """Fields that nothing asked for and that are not known to be harmless: transformers might read them."""
-        return sorted(name for name in self._values if name not in self._read and name not in HARMLESS)
+        """Fields that say something, that nothing asked for and that are not known to be harmless."""
+        known = self._read | HARMLESS
+        return sorted(name for name, value in self._values.items() if name not in known and value is not None)
 
     def inside(self, name: str, known: Collection[str]) -> Fields | None:
         """The object in a field, with no entry but the known ones; None where it is missing or empty."""

@@ -1,4 +1,5 @@
-"""Open weights: `load_pretrained` reads a Hugging Face folder or a GGUF file into our model.
+"""Open weights: `load_pretrained` reads a Hugging Face folder or a GGUF file into our model, `load_reward_model` the
+folders of reward models, which `save_pretrained` writes.
 
 Tensors are read slice by slice into the shards where they will lie: beside the model itself, at most one of its arrays
 (all layers of one parameter, this process's part of it) is in memory at a time.
@@ -6,27 +7,37 @@ Tensors are read slice by slice into the shards where they will lie: beside the 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from webgpt_jax.models.config import AttentionKind, ConfigError, FloatType, Remat, TransformerConfig
-from webgpt_jax.models.families import FAMILIES
-from webgpt_jax.models.fields import Fields
+from webgpt_jax.models.families import read_config
 from webgpt_jax.models.gguf_file import open_gguf
+from webgpt_jax.models.heads import ScalarTransformer
 from webgpt_jax.models.layout import Layout, Part, assemble, axis_sizes, file_shape
-from webgpt_jax.models.parameters import ParameterSpec, map_named, parameter_specs
-from webgpt_jax.models.tensors import PretrainedError, SafetensorsFolder, Slices, TensorSource, read_json
+from webgpt_jax.models.parameters import ParameterSpec, Params, map_named, parameter_specs, parameters
+from webgpt_jax.models.tensors import (
+    SCALAR_HEAD_FILE,
+    PretrainedError,
+    SafetensorsFolder,
+    Slices,
+    TensorSource,
+    read_json,
+)
 from webgpt_jax.models.tokenizer import Tokenizer, installed_file, tokenizer_from_folder
-from webgpt_jax.models.transformer import Transformer
+from webgpt_jax.models.transformer import Transformer, TransformerBase
 
+Model = TypeVar("Model", bound=TransformerBase)
 Shardings: TypeAlias = Callable[[TransformerConfig], Mapping[str, Any]]  # where each parameter lies, nested by name
+NO_LANGUAGE_MODEL = "holds a reward or value model, which speaks no tokens: load_reward_model reads it"
 COMPARED_ROWS = 1024  # of the embedding, compared at a time with a tied unembedding's
 
 
@@ -69,8 +80,13 @@ def load_pretrained(
       PretrainedError: the files are missing, broken or hostile, or say something that our model cannot be.
     """
     path = Path(path)
+    if (path / SCALAR_HEAD_FILE).exists():
+        raise PretrainedError(f"{path} {NO_LANGUAGE_MODEL}")
     if path.is_dir() and not (path / "config.json").exists():
-        return _from_checkpoint(path, shardings, options)
+        config, params, tokenizer = _from_checkpoint(path, shardings, options)
+        if "scalar_head" in params:
+            raise PretrainedError(f"{path} {NO_LANGUAGE_MODEL}")
+        return _with_params(Transformer, config, params, path), tokenizer
     if path.is_dir():
         weights, tokenizer = _open_folder(path), tokenizer_from_folder(path)
     elif path.suffix == ".gguf" and path.is_file():
@@ -84,19 +100,50 @@ def load_pretrained(
     return _build(weights, shardings, options), tokenizer
 
 
+def load_reward_model(
+    path: str | Path, *, shardings: Shardings | None = None, **options: Unpack[Options]
+) -> tuple[ScalarTransformer, Tokenizer | None]:
+    """A reward or value model, and its tokenizer (None where the folder has none).
+
+    Args:
+      path: a folder that `save_pretrained` wrote of a `ScalarTransformer`, or one of its training's checkpoints.
+      shardings: gives each parameter its place, those of the head "scalar": see `load_pretrained`.
+      options: as of `load_pretrained`.
+
+    Raises:
+      PretrainedError: the files are missing or broken, or hold a language model.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise PretrainedError(f"{path} is no folder of a reward model")
+    if not (path / "config.json").exists():
+        config, params, tokenizer = _from_checkpoint(path, shardings, options)
+        if "scalar_head" not in params:
+            raise PretrainedError(f"{path} holds a language model, and no reward model")
+        return _with_params(ScalarTransformer, config, params, path), tokenizer
+    if not (path / SCALAR_HEAD_FILE).exists():
+        raise PretrainedError(f"{path} holds no reward model: it has no {SCALAR_HEAD_FILE}")
+    weights, tokenizer = _open_folder(path), tokenizer_from_folder(path)
+    _check_vocabulary(tokenizer, weights.config, path)
+    config = _configured(weights.config, options, path)
+    # As a language model that needs no unembedding, to which the head is added.
+    headless = replace(weights, config=replace(weights.config, tied_embeddings=True, unembedding_bias=False))
+    params = parameters(_build(headless, shardings, options))
+    params["scalar_head"] = _scalar_head(path / SCALAR_HEAD_FILE, config.param_dtype)
+    if shardings is not None:
+        params["scalar_head"] = jax.device_put(params["scalar_head"], shardings(config)["scalar_head"])
+    return _with_params(ScalarTransformer, config, params, path), tokenizer
+
+
+def _scalar_head(path: Path, dtype: str) -> Params:
+    try:
+        return {name: jnp.asarray(array, dtype) for name, array in load_file(path).items()}
+    except (SafetensorError, OSError) as error:
+        raise PretrainedError(f"{path} is not a whole safetensors file: {error}") from error
+
+
 def _open_folder(path: Path) -> Weights:
-    values = read_json(path / "config.json")
-    family = FAMILIES.get(str(values.get("model_type")))
-    if family is None:
-        known = ", ".join(FAMILIES)
-        raise PretrainedError(f"{path}: the architecture {values.get('model_type')!r} is not supported, only {known}")
-    fields = Fields(values, path / "config.json")
-    fields.expect("quantization_config", None)
-    config = family.read(fields)
-    if fields.unread():
-        warnings.warn(
-            f"{path / 'config.json'} has fields that are not read: {', '.join(fields.unread())}", stacklevel=3
-        )
+    family, config = read_config(read_json(path / "config.json"), path / "config.json")
     source = SafetensorsFolder(path)
     bare = not any(name.startswith(family.prefix) for name in source.shapes)
     unembedding = next((name for name in family.unembedding_names if name in source.shapes), None)
@@ -139,8 +186,10 @@ def _check_vocabulary(tokenizer: Tokenizer | None, config: TransformerConfig, pa
         )
 
 
-def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) -> tuple[Transformer, Tokenizer | None]:
-    """A checkpoint of ours. The tokenizer's files may stand in the folder of the run."""
+def _from_checkpoint(
+    path: Path, shardings: Shardings | None, options: Options
+) -> tuple[TransformerConfig, Params, Tokenizer | None]:
+    """A checkpoint of ours, of whatever head. The tokenizer's files may stand in the folder of the run."""
     from webgpt_jax.models import checkpoint_folder as checkpoints  # Orbax takes a second that other models need not
 
     if not checkpoints.is_checkpoint(path):
@@ -149,17 +198,17 @@ def _from_checkpoint(path: Path, shardings: Shardings | None, options: Options) 
         config, params = checkpoints.restore_params(path, shardings=shardings)
     except checkpoints.CheckpointError as error:
         raise PretrainedError(str(error)) from error
-    if "scalar_head" in params:
-        raise PretrainedError(f"{path} holds a reward or value model, which speaks no tokens")
     config = _configured(config, options, path)
-    params = jax.tree.map(lambda array: array.astype(config.param_dtype), params)
-    try:
-        model = Transformer(config, params=params)
-    except ValueError as error:
-        raise PretrainedError(f"{path}: {error}") from error
     tokenizer = tokenizer_from_folder(path) or tokenizer_from_folder(path.parent)
     _check_vocabulary(tokenizer, config, path)
-    return model, tokenizer
+    return config, jax.tree.map(lambda array: array.astype(config.param_dtype), params), tokenizer
+
+
+def _with_params(kind: type[Model], config: TransformerConfig, params: Params, path: Path) -> Model:
+    try:
+        return kind(config, params=params)
+    except ValueError as error:
+        raise PretrainedError(f"{path}: {error}") from error
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -79,12 +79,12 @@ class CompilerMissingError(PreflightError):
 
 
 class DoesNotFitError(PreflightError):
-    """The compiler refused: the step needs more memory than a chip has."""
+    """The step needs more memory than a chip has, by the compiler."""
 
     def __init__(self, needed: float | None) -> None:
         self.needed = needed  # bytes beside the state, where the compiler says
         amount = "more memory than a chip has" if needed is None else f"{needed / GIB:.1f} GiB a chip beside its state"
-        super().__init__(f"the compiler refuses: the step needs {amount}")
+        super().__init__(f"by the compiler the step needs {amount}")
 
 
 @dataclass(frozen=True)
