@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 import pytest
 
 from webgpt_jax.env import EpisodeEnd, Quote
+from webgpt_jax.tinyweb.answers import read_answer
 from webgpt_jax.tinyweb.labeler import (
     NO_ANSWER,
     CoherenceError,
@@ -462,6 +463,14 @@ def test_careless_answers_are_worse() -> None:
             totals[level] += judge(TINY, question, side).utility
     assert totals == sorted(totals, reverse=True)
     assert make_variants(TINY, ASKED[0], random.Random(3)) == make_variants(TINY, ASKED[0], random.Random(3))
+
+
+def test_answers_are_read_as_they_are_written(practice: list[tuple[TinyQuestion, Side, Side]]) -> None:
+    for question, side, _ in practice[:500]:
+        assert side.answer is not None
+        if side.answer.endswith("."):
+            claims = judge(TINY, question, side).claims
+            assert [(claim.claim, claim.citations) for claim in claims] == read_answer(side.answer)
 
 
 # ---- one answer alone

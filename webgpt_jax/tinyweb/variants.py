@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable
 
 from webgpt_jax.env import EpisodeEnd, Quote
+from webgpt_jax.tinyweb.answers import compose_answer
 from webgpt_jax.tinyweb.labeler import Judgement, Side, judge
 from webgpt_jax.tinyweb.language import BY_NAME, FILLERS, RELATIONS, Claim, sentence, state, the
 from webgpt_jax.tinyweb.questions import QuestionKind, TinyQuestion
@@ -103,18 +104,15 @@ class _Writer:
         return claim, len(self.quotes)
 
     def _text(self, said: list[tuple[Claim, tuple[int, ...]]], animal: str) -> str:
-        sentences: list[str] = []
-        before = None
-        for claim, numbers in said:
-            if self._slips():
-                numbers = self.draw.choice(((), (self.draw.randint(1, len(self.quotes) + 1),)))
-            subject = "it" if claim.animal == before and not self._slips() else None
-            text = state(claim, 0, subject).removesuffix(".")
-            sentences.append(text + "".join(f" [{number}]" for number in numbers) + ".")
-            before = claim.animal
-        if self._slips() or not sentences:
+        said = [(claim, self._cited() if self._slips() else numbers) for claim, numbers in said]
+        if said and self._slips():
+            said.append(self.draw.choice(said))  # once more
+        sentences = [compose_answer(said)] if said else []
+        if self._slips() or not said:
             sentences.append(sentence(self.draw.choice(FILLERS).format(e=the(animal))))
-        if self._slips():
-            sentences.append(self.draw.choice(sentences))
         text = " ".join(sentences)
         return text[: -self.draw.randint(1, 12)] if self._slips() else text
+
+    def _cited(self) -> tuple[int, ...]:
+        """A wrong citation, or none."""
+        return self.draw.choice(((), (self.draw.randint(1, len(self.quotes) + 1),)))
