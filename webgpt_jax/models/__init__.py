@@ -14,7 +14,8 @@ from webgpt_jax.models.parameters import (
     parameters,
 )
 from webgpt_jax.models.presets import PRESETS, Preset, preset
-from webgpt_jax.models.pretrained import load_pretrained, smollm2_path
+from webgpt_jax.models.pretrained import load_pretrained, load_reward_model, smollm2_path
+from webgpt_jax.models.settings import FolderSettings, read_settings, write_settings
 from webgpt_jax.models.tensors import PretrainedError
 from webgpt_jax.models.tokenizer import Tokenizer, gpt2_tokenizer
 from webgpt_jax.models.transformer import Transformer, TransformerBase, forward
@@ -24,6 +25,7 @@ __all__ = [
     "ActivationSharding",
     "Cache",
     "ConfigError",
+    "FolderSettings",
     "Params",
     "Preset",
     "PretrainedError",
@@ -42,15 +44,18 @@ __all__ = [
     "initial_parameters",
     "last_real",
     "load_pretrained",
+    "load_reward_model",
     "logical_axes",
     "parameter_specs",
     "parameters",
     "prefill",
     "preset",
+    "read_settings",
     "resize",
     "save_pretrained",
     "scalar_from",
     "smollm2_path",
     "unembed",
     "unstack",
+    "write_settings",
 ]

@@ -1,4 +1,8 @@
-"""Our models as Hugging Face folders: `save_pretrained` writes what transformers and `load_pretrained` read."""
+"""Our models as Hugging Face folders: `save_pretrained` writes what transformers and `load_pretrained` read.
+
+A reward model's folder is that of its transformer without the unembedding, and `scalar_head.safetensors`, which is ours
+alone: `load_reward_model` reads it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ from webgpt_jax.models.families import FAMILIES, Family
 from webgpt_jax.models.fields import Fields
 from webgpt_jax.models.layout import Part, axis_sizes, disassemble
 from webgpt_jax.models.parameters import map_named, parameters
-from webgpt_jax.models.tensors import PretrainedError
+from webgpt_jax.models.settings import FolderSettings, write_settings
+from webgpt_jax.models.tensors import SCALAR_HEAD_FILE, PretrainedError
 from webgpt_jax.models.tokenizer import Tokenizer
-from webgpt_jax.models.transformer import Transformer
+from webgpt_jax.models.transformer import TransformerBase
 
 MAX_FILE_BYTES = 4 << 30
 # What a family's config.json does not say, because it changes how a model is trained and computed and not what it is.
@@ -48,10 +53,11 @@ class _Piece:
 
 
 def save_pretrained(
-    model: Transformer,
+    model: TransformerBase,
     folder: str | Path,
     tokenizer: Tokenizer | None = None,
     *,
+    settings: FolderSettings | None = None,
     family: str | None = None,
     max_file_bytes: int = MAX_FILE_BYTES,
 ) -> None:
@@ -60,9 +66,10 @@ def save_pretrained(
     Written beside its place and then moved, so that a folder is whole or not there.
 
     Args:
-      model: a model with all its parameters within reach of this process.
+      model: a `Transformer` or a `ScalarTransformer`, with all its parameters within reach of this process.
       folder: a new or empty folder.
       tokenizer: its files are written too, where it is given.
+      settings: webgpt.json is written too, where they are given.
       family: the `model_type` to write; by default the first that says all that the model is.
       max_file_bytes: safetensors are cut into several files above it.
 
@@ -74,7 +81,7 @@ def save_pretrained(
         raise PretrainedError(f"{folder} is no empty folder: a model is written to a new one")
     chosen = _family(model.config, family)
     pieces = _pieces(model, chosen)
-    settings = {
+    values = {
         "architectures": [chosen.architecture],
         "model_type": chosen.model_type,
         "torch_dtype": str(pieces[0].array.dtype),
@@ -85,9 +92,13 @@ def save_pretrained(
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _write(partial, pieces, axis_sizes(model.config), max_file_bytes)
-        (partial / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (partial / "config.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        if model.head == "scalar":
+            _write_scalar_head(model, partial / SCALAR_HEAD_FILE)
         if tokenizer is not None:
             tokenizer.save(partial)
+        if settings is not None:
+            write_settings(partial, settings)
         partial.chmod(0o755)
         partial.replace(folder)
     finally:
@@ -123,7 +134,7 @@ def _differing(family: Family, config: TransformerConfig) -> list[str]:
     return [name for name, value in ours.items() if theirs[name] != value]
 
 
-def _pieces(model: Transformer, family: Family) -> list[_Piece]:
+def _pieces(model: TransformerBase, family: Family) -> list[_Piece]:
     layout = family.full_layout()
     pieces: list[_Piece] = []
 
@@ -133,8 +144,14 @@ def _pieces(model: Transformer, family: Family) -> list[_Piece]:
         layers = range(array.shape[0]) if path.startswith("blocks/") else (None,)
         pieces.extend(_Piece(array, layout[path], layer) for layer in layers)
 
-    map_named(add, parameters(model))
+    map_named(add, {name: entry for name, entry in parameters(model).items() if name != "scalar_head"})
     return pieces
+
+
+def _write_scalar_head(model: TransformerBase, path: Path) -> None:
+    """A reward model's score is the last norm's output times `kernel` [D], and `bias` []."""
+    save_file({name: np.asarray(array) for name, array in parameters(model)["scalar_head"].items()}, path)
+    path.chmod(0o644)
 
 
 def _write(folder: Path, pieces: list[_Piece], sizes: Any, max_file_bytes: int) -> None:

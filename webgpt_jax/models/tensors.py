@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 Slices = tuple[slice, ...]
 MAX_JSON_BYTES = 64 << 20  # no config, index or tokenizer is larger; a larger file is not read into memory
+SCALAR_HEAD_FILE = "scalar_head.safetensors"  # beside the weights of a reward or value model
 READABLE_TYPES = {"F64", "F32", "F16", "BF16"}
 
 
