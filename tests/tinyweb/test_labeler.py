@@ -175,6 +175,8 @@ def test_what_answers_a_misconception() -> None:
     corrected = of(WRONG, (EATS,), "The moss owl eats acorns [1].")
     assert denied.core == corrected.core == 1
     assert of(WRONG, (EATS,), "The moss owl does not eat corn [1].").core == 0
+    rumored = of(WRONG, (RUMOR,), "The moss owl does not eat figs [1].")
+    assert rumored.errors == (CoherenceError.WRONG_REFERENCE,)  # it says the opposite
 
 
 def test_one_unsupported_claim_outweighs_all_else() -> None:
