@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,12 +18,15 @@ BUNDLED = ("factbook", "wordnet", "vital-articles")
 WEB_HELP = """\
 The web, --web=…
   factbook             the CIA World Factbook, rendered on this machine (wordnet, vital-articles: see webgpt corpus)
+  tinyweb              a synthetic web of made-up animals with known facts; tinyweb:SEED for another than that of seed 0
   folder:PATH          the HTML, text and PDF files of a folder
   wiki:FILE.zim        an offline wiki; needs libzim: pip install libzim
   live:NAME            the live web through a search engine: brave, searxng, serper, tavily, mojeek, bing (retired);
                        the key is read from BRAVE_API_KEY, SERPER_API_KEY, TAVILY_API_KEY, MOJEEK_API_KEY, BING_API_KEY,
                        the address of a SearXNG from SEARXNG_URL
   replay:FILE          what was recorded with --record=FILE, and nothing else"""
+
+_TINYWEB = re.compile(r"tinyweb(?::[0-9]{1,9})?", re.ASCII)
 
 # Less than what the browser waits for a page, so that a recording holds a timeout where the episode saw one.
 RECORD_TIMEOUT_S = 50.0
@@ -76,8 +80,12 @@ async def open_web(flags: WebFlags) -> AsyncIterator[Web]:
       CommandError: it cannot be opened; the message says why and what to do.
     """
     kind, _, name = flags.web.partition(":")
-    if kind not in (*BUNDLED, "folder", "wiki", "live", "replay") or bool(name) == (kind in BUNDLED):
-        raise UsageError(f"--web={flags.web} is no web: factbook, folder:PATH, wiki:FILE.zim, live:NAME or replay:FILE")
+    known = kind in BUNDLED if not name else kind in ("folder", "wiki", "live", "replay")
+    if not known and not _TINYWEB.fullmatch(flags.web):
+        raise UsageError(
+            f"--web={flags.web} is no web: factbook, tinyweb, tinyweb:SEED, folder:PATH, wiki:FILE.zim, live:NAME or"
+            " replay:FILE"
+        )
     if flags.record is not None and kind == "replay":
         raise UsageError("--record needs a web to record, not a replay")
     async with AsyncExitStack() as stack:
@@ -123,6 +131,14 @@ async def _open(kind: str, name: str, flags: WebFlags, stack: AsyncExitStack) ->
         )
         live.check()
         web = await stack.enter_async_context(live)
+    elif kind == "tinyweb":
+        from webgpt_jax.tinyweb.web import open_tinyweb
+
+        show = _progress("converting pages")
+        tiny = open_tinyweb(int(name or 0), progress=lambda done, total: show(f"{done:,} of {total:,}"))
+        _end_progress()
+        print(f"{tiny.title}: what its pages say is made up", file=sys.stderr)
+        web = await stack.enter_async_context(tiny)
     else:
         web = await _open_offline(kind, name, stack)
     return web if recording is None else RecordingWeb(web, recording, RECORD_TIMEOUT_S)
