@@ -112,7 +112,7 @@ def test_onto_a_mesh_in_another_type(tmp_path: Path) -> None:
 
 def test_a_head_that_is_cut_short_or_of_another_model(tmp_path: Path) -> None:
     save_pretrained(reward_model(GPT2), tmp_path / "rm")
-    save_pretrained(reward_model(replace(GPT2, embed_dim=24)), tmp_path / "other")
+    save_pretrained(reward_model(replace(GPT2, embed_dim=24, num_heads=6)), tmp_path / "other")
     head = tmp_path / "rm" / "scalar_head.safetensors"
     head.write_bytes((tmp_path / "other" / "scalar_head.safetensors").read_bytes())
     with pytest.raises(PretrainedError, match="the parameter scalar_head/kernel has shape"):

@@ -378,7 +378,7 @@ def run_processes(count: int, folder: Path) -> list[dict[str, Any]]:
         for number in range(count)
     ]
     try:
-        outputs = [process.communicate(timeout=240) for process in processes]
+        outputs = [process.communicate(timeout=280) for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -105,6 +105,11 @@ def save_pretrained(
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def has_family(config: TransformerConfig) -> bool:
+    """Whether an architecture of transformers is this model, so that `save_pretrained` can write it."""
+    return any(not _differing(family, config) for family in FAMILIES.values())
+
+
 def _family(config: TransformerConfig, name: str | None) -> Family:
     """The family whose config.json, read again, is this config."""
     if name is not None and name not in FAMILIES:

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from webgpt_jax.models.checkpoint_folder import CheckpointError
+from webgpt_jax.models.checkpoint_folder import CheckpointError, complete_steps, is_checkpoint, read_record
 from webgpt_jax.training.checkpoint import Checkpointer
 from webgpt_jax.training.metrics import MetricsWriter, Progress
 from webgpt_jax.training.preemption import PREEMPTED, Preemption
@@ -122,11 +123,21 @@ def resume(checkpointer: Checkpointer, like: TrainState, step: int | None = None
     if checkpointer.latest_step() is None:
         return None
     restored = checkpointer.restore(like, step)
+    return Resumed(restored.state, restored.rng, _position(restored.data_position), restored.step)
+
+
+def position_in(folder: Path) -> Position:
+    """Where the run in a folder of checkpoints is, before anything else of it is read; the beginning without one."""
+    if not is_checkpoint(folder) or not complete_steps(folder):
+        return Position()
+    return _position(read_record(folder).data_positions[0])  # all processes save the same
+
+
+def _position(value: Any) -> Position:
     try:
-        position = Position(**restored.data_position)  # type: ignore[arg-type]
+        return Position(**value)
     except TypeError as error:
-        raise CheckpointError(f"the checkpoint of step {restored.step} is of another kind of run: {error}") from error
-    return Resumed(restored.state, restored.rng, position, restored.step)
+        raise CheckpointError(f"these checkpoints are of another kind of run: {error}") from error
 
 
 def train(

@@ -1,0 +1,95 @@
+"""Behaviour cloning (paper, sections 3.2 and 7): a language model learns to browse and answer from demonstrations.
+
+    python -m experiments.train_bc --model=data/tinyweb/1m --data=demos.jsonl --workdir=runs/bc
+    python -m experiments.train_bc --model=760m --data=demos.jsonl --workdir=runs/bc --dtype=bfloat16 --remat=full
+
+The defaults are the paper's: minibatches of 512 (256 for 760M), a tenth of the base step size, at most 12 epochs, the
+average of weights as the final model, 4% of the questions held out. It stops by the held-out loss, or by the reward
+model's score of sampled episodes, as the paper does, which improves for longer (--stop_by=rm_score).
+
+runs/bc/final is what `webgpt ask --policy=model --model=runs/bc/final` and `experiments.train_rm` take. Run again, the
+command goes on where it was left; exit status 75 says that it was told to leave and can be run again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from webgpt_jax.algorithms import bc_loss, bc_weight
+
+from experiments.training_flags import TrainingFlags, main
+from experiments.training_run import Recipe, Trained, run
+from webgpt_jax.datasets.batches import Batches, demonstration_batches
+from webgpt_jax.flags import UsageError, option
+from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
+
+STOPS = ("loss", "rm_score")
+
+# Samples episodes from a model and scores their answers: metrics by name, "validation/rm_score" among them.
+Judge: TypeAlias = Callable[[Transformer, Tokenizer, FolderSettings], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class BCFlags(TrainingFlags):
+    """The flags of behaviour cloning."""
+
+    pack: bool = option(True, "put several examples into a row")
+    stop_by: str = option("loss", "what ranks states: loss (held-out) or rm_score (of sampled episodes)")
+    reward_model: str | None = option(None, "rm_score: the reward model's folder")
+    web: str | None = option(None, "rm_score: where episodes browse")
+    questions: str | None = option(None, "rm_score: the questions of the episodes")
+
+    def check(self) -> None:
+        super().check()
+        if self.stop_by not in STOPS:
+            raise UsageError(f"--stop_by={self.stop_by} is none of {', '.join(STOPS)}")
+        if self.stop_by == "rm_score" and self.held_out == 0:
+            raise UsageError("--stop_by=rm_score evaluates beside the held-out data: --held_out must be more than 0")
+
+
+def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
+    """Trains, and leaves the final folder.
+
+    Args:
+      flags: checked.
+      judge: `--stop_by=rm_score`: gives "validation/rm_score" of a model.
+
+    Raises: see `experiments.training_run.run`.
+    """
+    if flags.stop_by == "rm_score" and judge is None:
+        raise UsageError("--stop_by=rm_score needs a judge, which this command has none of yet: --stop_by=loss")
+
+    def batches(tokenizer: Tokenizer, **options: Any) -> Batches:
+        return demonstration_batches(
+            flags.files,
+            tokenizer,
+            seed=flags.seed,
+            held_out=flags.held_out,
+            share=flags.share,
+            pack=flags.pack,
+            skip_bad_records=flags.skip_bad_records,
+            **options,
+        )
+
+    recipe = Recipe(
+        kind="policy",
+        head="logits",
+        epochs=12,
+        batch_sizes={None: 512, "760m": 256},
+        multipliers={None: 0.1},
+        best_metric=f"validation/{flags.stop_by}",
+        best_mode="min" if flags.stop_by == "loss" else "max",
+        batches=batches,
+        loss=bc_loss,
+        weight=bc_weight,
+        data={"held_out": flags.held_out, "share": flags.share, "pack": flags.pack},
+        judge=judge,
+    )
+    return run(flags, recipe)
+
+
+if __name__ == "__main__":
+    sys.exit(main("train_bc", __doc__, BCFlags, train_bc))
