@@ -50,11 +50,39 @@ _SMOLLM2_135M = TransformerConfig(
     mlp_bias=False,
 )
 
+
+def _tinyweb(num_layers: int, embed_dim: int, num_heads: int, mlp_dim: int) -> TransformerConfig:
+    """The small models of TinyWeb, in the shape of Qwen 3: they have to learn to look things up from little text."""
+    return TransformerConfig(
+        vocab_size=1152,
+        num_layers=num_layers,
+        embed_dim=embed_dim,
+        num_heads=num_heads,
+        head_dim=embed_dim // num_heads,
+        mlp_dim=mlp_dim,
+        max_length=384,
+        positions="rotary",
+        norm="rmsnorm",
+        norm_eps=1e-6,
+        activation="silu",
+        gated_mlp=True,
+        qkv_bias=False,
+        out_bias=False,
+        mlp_bias=False,
+        qk_norm=True,
+        init_std=0.08,
+        scan_layers=False,
+    )
+
+
 PRESETS = MappingProxyType(
     {
         "760m": Preset(_gpt3(24, 1536, 16, 96), 2.5e-4),
         "13b": Preset(_gpt3(40, 5140, 40, 128), 1.0e-4),
         "175b": Preset(_gpt3(96, 12_288, 96, 128), 0.6e-4),
+        "tinyweb-0.3m": Preset(_tinyweb(4, 64, 4, 176), 5e-3),
+        "tinyweb-1m": Preset(_tinyweb(6, 112, 4, 288), 3e-3),
+        "tinyweb-3m": Preset(_tinyweb(6, 192, 4, 512), 2e-3),
         "tiny": Preset(_gpt3(2, 64, 4, 16), 1e-3),
         "10m": Preset(_gpt3(6, 192, 6, 32), 1e-3),  # two thirds of it the embedding
         "smollm2-135m": Preset(_SMOLLM2_135M, 6e-4),

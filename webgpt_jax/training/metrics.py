@@ -39,6 +39,15 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "better side has the higher score, a tie against a difference counting half",
         "exact": "share of completions of which every token is the likeliest",
         "tokens": "tokens that count in the batch",
+        # Of pre-training on TinyWeb: the share of exactly right completions of a skill
+        "exact/text": "plain pages, which cannot all be foreseen",
+        "exact/copy": "a list, said again",
+        "exact/look-up": "a row of a table",
+        "exact/query": "the words to search for",
+        "exact/link": "the number of the best search result",
+        "exact/sentence": "the sentence that says what is asked, in full, or that there is none",
+        "exact/missing": "which of the asked facts is not quoted yet",
+        "exact/answer": "an answer from its quotes, with citations",
         # Of reward models
         "comparisons": "comparisons in the batch",
         "margin": "mean distance between the scores of a comparison's two sides",

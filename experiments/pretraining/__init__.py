@@ -1,0 +1,1 @@
+"""What `experiments/pretrain_tinyweb.py` is made of."""
