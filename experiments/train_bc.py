@@ -50,17 +50,8 @@ class BCFlags(TrainingFlags):
             raise UsageError("--stop_by=rm_score evaluates beside the held-out data: --held_out must be more than 0")
 
 
-def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
-    """Trains, and leaves the final folder.
-
-    Args:
-      flags: checked.
-      judge: `--stop_by=rm_score`: gives "validation/rm_score" of a model.
-
-    Raises: see `experiments.training_run.run`.
-    """
-    if flags.stop_by == "rm_score" and judge is None:
-        raise UsageError("--stop_by=rm_score needs a judge, which this command has none of yet: --stop_by=loss")
+def bc_recipe(flags: BCFlags, judge: Judge | None = None) -> Recipe:
+    """The paper's recipe."""
 
     def batches(tokenizer: Tokenizer, **options: Any) -> Batches:
         return demonstration_batches(
@@ -74,7 +65,7 @@ def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
             **options,
         )
 
-    recipe = Recipe(
+    return Recipe(
         kind="policy",
         head="logits",
         epochs=12,
@@ -88,7 +79,18 @@ def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
         data={"held_out": flags.held_out, "share": flags.share, "pack": flags.pack},
         judge=judge,
     )
-    return run(flags, recipe)
+
+
+def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
+    """Trains, and leaves the final folder. Raises: see `experiments.training_run.run`.
+
+    Args:
+      flags: checked.
+      judge: what `--stop_by=rm_score` stops by; without that flag, what it says is written down all the same.
+    """
+    if flags.stop_by == "rm_score" and judge is None:
+        raise UsageError("--stop_by=rm_score needs a judge, which this command has none of yet: --stop_by=loss")
+    return run(flags, bc_recipe(flags, judge))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ class RMFlags(TrainingFlags):
     released_tokens: bool = option(False, "take the tokens released with the paper's comparisons in the text's place")
 
 
-def train_rm(flags: RMFlags) -> Trained:
-    """Trains, and leaves the final folder. Raises: see `experiments.training_run.run`."""
+def rm_recipe(flags: RMFlags) -> Recipe:
+    """The paper's recipe."""
 
     def batches(tokenizer: Tokenizer, **options: Any) -> Batches:
         return comparison_batches(
@@ -48,7 +48,7 @@ def train_rm(flags: RMFlags) -> Trained:
             **options,
         )
 
-    recipe = Recipe(
+    return Recipe(
         kind="reward_model",
         head="scalar",
         epochs=6,
@@ -61,7 +61,11 @@ def train_rm(flags: RMFlags) -> Trained:
         weight=reward_model_weight,
         data={"held_out": flags.held_out, "share": flags.share, "released_tokens": flags.released_tokens},
     )
-    return run(flags, recipe)
+
+
+def train_rm(flags: RMFlags) -> Trained:
+    """Trains, and leaves the final folder. Raises: see `experiments.training_run.run`."""
+    return run(flags, rm_recipe(flags))
 
 
 if __name__ == "__main__":

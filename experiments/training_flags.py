@@ -83,7 +83,8 @@ class TrainingFlags:
         for name in ("model", "data", "workdir"):
             if not getattr(self, name):
                 raise UsageError(f"--{name}=… is needed")
-        for name in ("batch_size", "length", "epochs", "max_steps", "evaluate_every", "save_every", "log_every"):
+        counts = ("batch_size", "microbatches", "length", "epochs", "max_steps", "evaluate_every", "save_every")
+        for name in (*counts, "keep_last", "log_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be at least 1, not {value}")

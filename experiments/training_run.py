@@ -77,7 +77,7 @@ from webgpt_jax.training.loop import (
     train,
 )
 from webgpt_jax.training.metrics import MetricsWriter, Progress
-from webgpt_jax.training.sharding import parameter_shardings
+from webgpt_jax.training.sharding import check_batch, parameter_shardings
 from webgpt_jax.training.train_state import TrainState
 from webgpt_jax.training.train_step import Batch, LossFunction, Weight
 
@@ -143,6 +143,7 @@ def run(flags: TrainingFlags, recipe: Recipe) -> Trained:
     # ---- model
     start = open_model(flags, mesh)
     chosen = choose(flags, recipe, start)
+    check_batch(mesh, chosen.batch_size, flags.microbatches)
 
     # ---- data
     position = position_in(checkpoints)

@@ -23,7 +23,7 @@ from jax.sharding import Mesh
 
 from tests.training.tiny import LEARNED, loss_of, random_batch, weight_of
 from webgpt_jax.models import Params, TransformerConfig
-from webgpt_jax.models.checkpoint_folder import read_record, restore_params
+from webgpt_jax.models.checkpoint_folder import complete_steps, read_record, restore_params
 from webgpt_jax.models.config import FloatType
 from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer
 from webgpt_jax.training.loop import (
@@ -264,7 +264,8 @@ def test_evaluations_so_many_updates_apart(tmp_path: Path) -> None:
     scores = Scores({3: 1.0, 6: 1.0, 7: 1.0})
     result = run(tmp_path, LoopConfig(total_steps=7, evaluate_every=3), evaluate=scores)
     assert scores.steps == [3, 6, 7]
-    assert result.position.best_step == 3  # of equals, the first
+    assert result.position == Position(batches=7, best_step=7, best_score=1.0, without_better=2)
+    assert complete_steps(tmp_path / "checkpoints") == [7]  # of equals, the newer is kept
 
 
 def test_early_stopping_counts_on_over_an_interruption(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_early_stopping_counts_on_over_an_interruption(tmp_path: Path) -> None:
     result = run(tmp_path, config, evaluate=scores)
     assert scores.steps == [4, 8, 12, 16]
     assert (result.step, result.ended) == (16, "patience")
-    assert result.position == Position(batches=16, best_step=8, best_score=1.0, without_better=2)
+    assert result.position == Position(batches=16, best_step=16, best_score=1.0, without_better=2)
     again = run(tmp_path, config, evaluate=scores)
     assert (again.step, again.ended) == (16, "patience")
 

@@ -334,10 +334,10 @@ def _judged(config: LoopConfig, position: Position, step: int, scores: Mapping[s
     if config.best_metric not in scores:
         raise LoopError(f"best_metric {config.best_metric} is none of the evaluation's: {', '.join(scores)}")
     score, best = scores[config.best_metric], position.best_score
-    better = best is None or (score < best if config.best_mode == "min" else score > best)
-    if math.isfinite(score) and better:
+    if math.isfinite(score) and (best is None or (score < best if config.best_mode == "min" else score > best)):
         return replace(position, best_step=step, best_score=score, without_better=0)
-    return replace(position, without_better=position.without_better + 1)
+    best_step = step if score == best else position.best_step  # of equals, the newer, as the checkpointer has it
+    return replace(position, best_step=best_step, without_better=position.without_better + 1)
 
 
 def _end(config: LoopConfig, step: int, position: Position) -> Literal["total", "patience"] | None:
