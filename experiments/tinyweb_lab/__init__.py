@@ -1,1 +1,1 @@
-"""TinyWeb as a laboratory: what the demo and the studies are made of, each step a function with a file as its result."""
+"""TinyWeb as a laboratory: what the demo and the studies are made of. Each step is a function whose result is kept."""

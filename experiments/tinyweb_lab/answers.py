@@ -6,10 +6,8 @@ A file of sampled answers has an episode a line, in the order of the questions, 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
@@ -73,7 +71,7 @@ def _write_whole_lines(path: Path, episodes: Sequence[Episode]) -> None:
     """Leaves out what a killed run may have begun to write."""
     partial = path.with_suffix(".partial")
     partial.write_text("".join(f"{episode_to_json(episode)}\n" for episode in episodes), encoding="utf-8")
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 async def _play(
@@ -176,14 +174,13 @@ def _answer_of(episode: Episode) -> Side:
     return Side(episode.quotes, episode.answer.text)
 
 
-@contextmanager
-def open_scorer(folder: Path) -> Iterator[Scorer]:
+def open_scorer(folder: Path) -> Scorer:
     """The reward model in a folder."""
     model, tokenizer = load_reward_model(folder)
     settings = read_settings(folder) or FolderSettings("reward_model")
     if tokenizer is None:
         raise ValueError(f"{folder} has no tokenizer")
-    yield Scorer(model, tokenizer, settings.context_tokens)
+    return Scorer(model, tokenizer, settings.context_tokens)
 
 
 @dataclass(frozen=True)
