@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": {"env"},
     "algorithms": {"models", "training"},
     "rollout": {"env", "web", "sampling", "algorithms"},
-    "evaluation": {"algorithms"},
+    "evaluation": {"algorithms", "models"},
     "feedback": {"env", "web", "datasets"},
     "flags": set(),
 }
