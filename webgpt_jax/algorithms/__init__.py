@@ -1,7 +1,7 @@
-"""What is optimised and how answers are chosen: losses, advantages and best-of-n, as pure functions.
+"""Losses, advantages and best-of-n: pure functions of arrays.
 
-The names are fetched when they are first used, so that best-of-n needs no JAX. No module here is called as a function
-in it that is fetched so: importing the module would put it in the function's place.
+The names are fetched when they are first used, so that `predicted_score` and `select_best`, which are NumPy, need no
+JAX. No file is named as a function is: importing it would put the module in the function's place.
 """
 
 from __future__ import annotations
@@ -9,22 +9,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from webgpt_jax.algorithms.best_of_n import Sample, Selection, best_of_n, predicted_curve, predicted_score, select_best
-
 if TYPE_CHECKING:
     from webgpt_jax.algorithms.advantages import gae
     from webgpt_jax.algorithms.bc import bc_loss, bc_weight
+    from webgpt_jax.algorithms.best_of_n import predicted_score, select_best
     from webgpt_jax.algorithms.reward_model import elo_loss, reward_model_loss, reward_model_weight, score
 
 __all__ = [
-    "Sample",
-    "Selection",
     "bc_loss",
     "bc_weight",
-    "best_of_n",
     "elo_loss",
     "gae",
-    "predicted_curve",
     "predicted_score",
     "reward_model_loss",
     "reward_model_weight",
@@ -37,9 +32,11 @@ _HOMES = {
     "bc_weight": "bc",
     "elo_loss": "reward_model",
     "gae": "advantages",
+    "predicted_score": "best_of_n",
     "reward_model_loss": "reward_model",
     "reward_model_weight": "reward_model",
     "score": "reward_model",
+    "select_best": "best_of_n",
 }
 
 
