@@ -14,7 +14,7 @@ from webgpt_jax.flags import UsageError, describe, option, parse
 from webgpt_jax.models import ConfigError, PretrainedError
 from webgpt_jax.models.checkpoint_folder import CheckpointError
 from webgpt_jax.training import ShardingError
-from webgpt_jax.training.distributed import DistributedError
+from webgpt_jax.training.distributed import DistributedConfig, DistributedError, initialize, shutdown
 from webgpt_jax.training.loop import LoopError, NonFiniteError
 from webgpt_jax.training.metrics import MetricsError
 from webgpt_jax.training.optimizer import OptimizerError
@@ -117,7 +117,11 @@ def main(name: str, usage: str, flags: type[Flags], run: Callable[[Flags], Any])
         if rest:
             raise UsageError(f"no argument {rest[0]!r} is known")
         given.check()
+        initialize(
+            DistributedConfig(given.num_processes, given.process_id, given.coordinator_host, given.coordinator_port)
+        )
         run(given)
+        shutdown()
     except MISUSES as error:
         print(f"{name}: {error} (--help)", file=sys.stderr)
         return 2

@@ -66,7 +66,6 @@ from webgpt_jax.training import (
     train_state_from,
 )
 from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer
-from webgpt_jax.training.distributed import DistributedConfig, initialize
 from webgpt_jax.training.loop import (
     Evaluate,
     LoopConfig,
@@ -126,17 +125,16 @@ class Trained:
 
 
 def run(flags: TrainingFlags, recipe: Recipe) -> Trained:
-    """One training from its flags, `resolve`d, to its final folder.
+    """One training from its flags, checked, to its final folder; in several processes, in all of them.
 
     Raises:
-      UsageError, RunError and whatever `FAILURES` lists.
-      SystemExit: with 75, when it was told to leave: the same command goes on.
+      What `MISUSES` and `FAILURES` in `training_flags.py` list.
+      SystemExit: with 75, when it was told to leave: the same flags go on.
     """
     workdir = Path(flags.workdir or "")
     checkpoints = workdir / "checkpoints"
 
     # ---- devices
-    initialize(DistributedConfig(flags.num_processes, flags.process_id, flags.coordinator_host, flags.coordinator_port))
     mesh = make_mesh(MeshConfig(flags.mesh_data, flags.mesh_fsdp, flags.mesh_tensor))
     shard = batch_shard(mesh)
 
