@@ -7,22 +7,29 @@ none of them is tested on what it learned from.
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from experiments.make_demonstrations import write_demonstrations
+from experiments.make_demonstrations import DemonstrationFlags, browser_settings, make_demonstrations
 from experiments.tinyweb_lab.answers import make_comparisons, sample_answers, some_questions
 from experiments.train_bc import BCFlags, train_bc
 from experiments.train_rm import RMFlags, train_rm
+from experiments.training_flags import TrainingFlags
 from experiments.training_run import Trained
 from webgpt_jax.datasets import write_comparisons
+from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.world import World, make_world
 
 FAMILY = Path("data/tinyweb")
 SIZES = ("0.3m", "1m", "3m")
 
 Say = Callable[[str], None]
+Flags = TypeVar("Flags", bound=TrainingFlags)
 
 
 @dataclass(frozen=True)
@@ -65,59 +72,107 @@ def prepare(size: str, workdir: Path, plan: Plan, say: Say = print, pretrained: 
       say: told what each step came to.
       pretrained: the folder of the model to begin with.
     """
-    world = make_world(plan.world)
     pretrained = pretrained or FAMILY / size
-    demonstrations = workdir.parent / "demonstrations.jsonl"
-    write_demonstrations(world, "bc", plan.demonstrations, demonstrations, seed=plan.seed)
-    policy = clone(pretrained, demonstrations, workdir / "bc", plan)
-    say(f"{size} BC: {policy.best_step} updates, held-out loss {policy.best_score:.3f}")
-    reward = train_reward_model(policy.final, world, "rm", plan, workdir / "rm")
-    say(f"{size} RM: accuracy {reward.best_score:.3f} on held-out comparisons")
-    validation = train_reward_model(policy.final, world, "validation", plan, workdir / "validation_rm")
-    say(f"{size} validation RM: accuracy {validation.best_score:.3f}")
-    return Member(size, pretrained, policy.final, reward.final, validation.final)
+    policy = policy_of(size, pretrained, workdir, plan, say)
+    reward_model = reward_model_of(size, policy, workdir, plan, say)
+    return Member(size, pretrained, policy, reward_model, validation_reward_model_of(size, policy, workdir, plan, say))
+
+
+def policy_of(size: str, pretrained: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
+    """The first step of `prepare` alone: behaviour cloning."""
+    trained = clone(pretrained, demonstrations_of(workdir.parent, pretrained, plan), workdir / "bc", plan)
+    say(f"{size} BC: {trained.best_step} updates, held-out loss {_shown(trained.best_score)}")
+    return trained.final
+
+
+def reward_model_of(size: str, policy: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
+    """The second: the reward model that picks."""
+    return _reward_model(f"{size} RM", policy, "rm", workdir / "rm", plan, say)
+
+
+def validation_reward_model_of(size: str, policy: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
+    """The third: the one that only ever judges."""
+    return _reward_model(f"{size} validation RM", policy, "validation", workdir / "validation_rm", plan, say)
+
+
+def _reward_model(name: str, policy: Path, split: str, workdir: Path, plan: Plan, say: Say) -> Path:
+    data = comparisons_of(policy, make_world(plan.world), split, plan, workdir)
+    trained = train_reward_model(policy, data, workdir, plan)
+    say(f"{name}: {trained.best_step} updates, accuracy {_shown(trained.best_score)} on held-out comparisons")
+    return trained.final
+
+
+def _shown(score: float | None) -> str:
+    return "not measured" if score is None else f"{score:.3f}"  # so little data that none of it is held out
+
+
+def demonstrations_of(folder: Path, pretrained: Path, plan: Plan) -> Path:
+    """The file of demonstrations, made as far as it is not there; lengths are counted in the model's tokens."""
+    path = folder / "demonstrations.jsonl"
+    flags = DemonstrationFlags(
+        output=str(path),
+        count=plan.demonstrations,
+        split="bc",
+        seed=plan.seed,
+        world=plan.world,
+        tokenizer=str(pretrained),
+    )
+
+    async def make() -> None:
+        async with open_tinyweb(plan.world) as web:
+            await make_demonstrations(flags, web, browser_settings(flags.tokenizer))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(make())
+    return path
 
 
 def clone(pretrained: Path, demonstrations: Path, workdir: Path, plan: Plan, share: float = 1.0) -> Trained:
-    """Behaviour cloning."""
-    return train_bc(
-        BCFlags(
-            model=str(pretrained),
-            data=str(demonstrations),
-            workdir=str(workdir),
-            batch_size=plan.bc_batch,
-            multiplier=plan.bc_multiplier,
-            epochs=plan.bc_epochs,
-            share=share,
-            seed=plan.seed,
-            patience=0,
-        )
+    """Behaviour cloning, on a share of the demonstrations' questions."""
+    flags = BCFlags(
+        model=str(pretrained),
+        data=str(demonstrations),
+        workdir=str(workdir),
+        batch_size=plan.bc_batch,
+        multiplier=plan.bc_multiplier,
+        epochs=plan.bc_epochs,
+        share=share,
+        seed=plan.seed,
+        patience=0,
     )
+    return _once(workdir, flags, train_bc)
 
 
-def train_reward_model(
-    policy: Path, world: World, split: str, plan: Plan, workdir: Path, share: float = 1.0
-) -> Trained:
-    """A reward model from comparisons of the policy's own answers to a set's questions.
-
-    Args:
-      split: "rm", or "validation" for the one that only ever judges.
-      share: of the questions trained on, how many are taken.
-    """
-    data = comparisons_of(policy, world, split, plan, workdir)
-    return train_rm(
-        RMFlags(
-            model=str(policy),
-            data=str(data),
-            workdir=str(workdir),
-            batch_size=plan.rm_batch,
-            multiplier=plan.rm_multiplier,
-            epochs=plan.rm_epochs,
-            share=share,
-            seed=plan.seed,
-            patience=0,
-        )
+def train_reward_model(policy: Path, data: Path, workdir: Path, plan: Plan, share: float = 1.0) -> Trained:
+    """A reward model from a share of the questions of a file of comparisons."""
+    flags = RMFlags(
+        model=str(policy),
+        data=str(data),
+        workdir=str(workdir),
+        batch_size=plan.rm_batch,
+        multiplier=plan.rm_multiplier,
+        epochs=plan.rm_epochs,
+        share=share,
+        seed=plan.seed,
+        patience=0,
     )
+    return _once(workdir, flags, train_rm)
+
+
+def _once(workdir: Path, flags: Flags, train: Callable[[Flags], Trained]) -> Trained:
+    """The training, or what it came to where the same flags have been trained before."""
+    record = workdir / "trained.json"
+    asked = dataclasses.asdict(flags)
+    if record.exists():
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if found.pop("flags") == asked:
+            return Trained(workdir / "final", **found)
+    trained = train(flags)
+    came_to = {name: value for name, value in dataclasses.asdict(trained).items() if name != "final"}
+    partial = record.with_suffix(".partial")
+    partial.write_text(json.dumps({**came_to, "flags": asked}, indent=2) + "\n", encoding="utf-8")
+    partial.replace(record)
+    return trained
 
 
 def comparisons_of(policy: Path, world: World, split: str, plan: Plan, folder: Path) -> Path:
