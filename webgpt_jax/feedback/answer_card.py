@@ -8,7 +8,7 @@ from webgpt_jax.env import Episode, EpisodeEnd, Step, clean
 from webgpt_jax.feedback.citations import CITATION, NUMBER, Sentence, split_sentences
 from webgpt_jax.feedback.contents import Shown
 from webgpt_jax.feedback.markup import Html, element, exact, join
-from webgpt_jax.feedback.sources import source
+from webgpt_jax.feedback.sources import address, heading
 
 SUMMARY_CHARS = 120  # of a folded answer
 
@@ -148,17 +148,19 @@ def _why_not(episode: Episode) -> str:
 def _quote(episode: Episode, name: str, number: int, is_cited: bool) -> Html:
     quote = episode.quotes[number - 1]
     tag = "" if is_cited or not answer_text(episode) else element("span", "never cited", class_="tag bad")
-    up = element("a", "back to the answer", href=f"#{name}-answer", class_="dim")
-    text = element("blockquote", quote.text, dir="auto")
-    return element("li", element("div", source(quote), tag), text, up, id=f"{name}-quote{number}")
+    parts = [element("div", heading(quote), tag)]
+    parts += [element("div", address(quote), class_="dim")] if quote.url else []
+    parts.append(element("blockquote", quote.text, dir="auto"))
+    parts.append(element("a", "back to the answer", href=f"#{name}-answer", class_="dim"))
+    return element("li", *parts, id=f"{name}-quote{number}")
 
 
 def _trace(episode: Episode) -> Html:
     """The browsing, folded: a line a step with its action, which opens to what the policy was shown."""
     invalid = sum(not step.valid for step in episode.steps)
-    heading = f"Browsing: {_count(len(episode.steps), 'action')}"
-    heading += f", {invalid:,} invalid" if invalid else ""
-    heading += f"; {ENDINGS[episode.end]}"
+    line = f"Browsing: {_count(len(episode.steps), 'action')}"
+    line += f", {invalid:,} invalid" if invalid else ""
+    line += f"; {ENDINGS[episode.end]}"
     body = [element("ol", *(_step(step, number) for number, step in enumerate(episode.steps, start=1)))]
     if episode.answer_prompt is not None:
         prompt = element("pre", exact(episode.answer_prompt), dir="auto")
@@ -168,7 +170,7 @@ def _trace(episode: Episode) -> Html:
         body.append(element("details", element("summary", "The reference answer, never shown to it"), reference))
     made = "; ".join(f"{key}: {value}" for key, value in sorted(episode.info.items()))
     body += [element("p", element("bdi", made), class_="dim")] if made else []
-    return element("details", element("summary", heading), *body, class_="trace")
+    return element("details", element("summary", line), *body, class_="trace")
 
 
 def _step(step: Step, number: int) -> Html:

@@ -13,10 +13,11 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; padding: 1.25rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: anywhere; }
-header, nav, main, .prose { max-width: 76rem; margin: 0 auto; }
+header, main { max-width: 76rem; margin: 0 auto; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .3rem 0 .8rem; }
 h2 { font-size: 1.25rem; line-height: 1.35; margin: 0 0 .8rem; white-space: pre-line; }
 h3 { font-size: 1rem; margin: 0 0 .6rem; }
+section > h3 { margin: 1.2rem 0 .4rem; }
 h4 { font-size: .9rem; margin: 1rem 0 .3rem; color: var(--dim); }
 a { color: var(--link); }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }

@@ -16,23 +16,26 @@ _RESERVED = ("test", "localhost", "example", "invalid", "local")
 _PLAIN = re.compile(r"https?://[!-~]+")  # ASCII; everything else has a percent escape in a URL that was really fetched
 
 
-def source(quote: Quote) -> Html:
-    """Title and domain of a quote, and its URL: a link where it leads to a public site, otherwise text."""
-    named = [element("cite", element("bdi", quote.title or "Untitled"))]
-    named += [join(" (", element("bdi", quote.domain), ")")] if quote.domain else []
+def heading(quote: Quote) -> Html:
+    """Title and domain of a quote."""
+    domain = join(" (", element("bdi", quote.domain), ")") if quote.domain else ""
+    return join(element("cite", element("bdi", quote.title or "Untitled")), domain)
+
+
+def address(quote: Quote) -> Html:
+    """The URL of a quote as text, and a link where it leads to a public site."""
     shown = clean_line(quote.url)
     shown = shown if len(shown) <= SHOWN_CHARS else shown[: SHOWN_CHARS - 1] + "…"
-    address: str = element("bdi", shown)
-    if leads_out(quote.url):
-        link = element(
-            "a",
-            f"open {host_of(quote.url)}",  # the real host: a URL can be written to look like another's
-            href=quote.url,
-            rel="noreferrer noopener",
-            target="_blank",
-        )
-        address = join(address, " ", link)
-    return join(*named, element("div", address, class_="dim") if quote.url else "")
+    if not leads_out(quote.url):
+        return element("bdi", shown)
+    link = element(
+        "a",
+        f"open {host_of(quote.url)}",  # the real host: a URL can be written to look like another's
+        href=quote.url,
+        rel="noreferrer noopener",
+        target="_blank",
+    )
+    return join(element("bdi", shown), " ", link)
 
 
 def leads_out(url: str) -> bool:

@@ -94,6 +94,6 @@ def _section(section: QuestionSection, name: str) -> Html:
     parts = [element("h2", section.question, id=f"{name}-question", dir="auto")]
     parts.append(join(*cards) if len(cards) == 1 else element("div", *cards, class_="side"))
     if others:
-        parts.append(element("h3", f"The other {len(others)}" if len(others) > 1 else "The other one"))
+        parts.append(element("h3", "The other answer" if len(others) == 1 else f"The other {len(others)} answers"))
         parts += [render_folded_card(shown, f"{name}a{len(first) + at}") for at, shown in enumerate(others, start=1)]
     return element("section", *parts, id=name, aria_labelledby=f"{name}-question")
