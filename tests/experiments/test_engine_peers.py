@@ -52,11 +52,11 @@ def _program(folder: Path, text: str) -> Path:
     return path
 
 
-def test_llama_is_asked_for_float32_and_room_for_all_sequences(tmp_path: Path) -> None:
+def test_llama_is_asked_for_its_cache_and_room_for_all_sequences(tmp_path: Path) -> None:
     program = _program(tmp_path, BATCHED_BENCH)
-    assert llama_peer(program, Path("f32.gguf"))(PROMPTS, 5) == (24.0, 10.0)
+    assert llama_peer(program, Path("f32.gguf"), "f32")(PROMPTS, 5) == (24.0, 10.0)
     arguments = (tmp_path / "arguments").read_text()
-    for wanted in ("-m f32.gguf", "-c 27 ", "-npl 3 ", "-npp 4 ", "-ntg 5 ", "-ctk f32 ", "-ctv f32 "):
+    for wanted in ("-m f32.gguf", "-c 27 ", "-npl 3 ", "-npp 4 ", "-ntg 5 ", "-ctk f32 ", "-ctv f32 ", "-fa off "):
         assert wanted in arguments
 
 
@@ -64,12 +64,12 @@ def test_llama_is_asked_for_float32_and_room_for_all_sequences(tmp_path: Path) -
 def test_a_llama_that_measures_nothing_is_an_error_with_its_words(tmp_path: Path, text: str) -> None:
     program = _program(tmp_path, text)
     with pytest.raises(PeerError, match=r"measured nothing.*no such file"):
-        llama_peer(program, Path("f32.gguf"))(PROMPTS, 5)
+        llama_peer(program, Path("f32.gguf"), "f32")(PROMPTS, 5)
 
 
 def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="llama-batched-bench"):
-        llama_peer(tmp_path / "llama-batched-bench", Path("f32.gguf"))(PROMPTS, 5)
+        llama_peer(tmp_path / "llama-batched-bench", Path("f32.gguf"), "f32")(PROMPTS, 5)
     worker = vllm_peer(tmp_path / "python", preset("smollm2-135m"), 3, 9)
     with pytest.raises(PeerError, match="python"), worker:
         pass
