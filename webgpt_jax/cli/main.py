@@ -18,6 +18,7 @@ COMMANDS = {
     "corpus": "render a bundled web",
     "preflight": "say whether a training run fits on a TPU slice",
     "recording": "look into a recording of the web, export it",
+    "view": "write episodes as a page to read",
 }
 
 

@@ -1,0 +1,112 @@
+"""`webgpt view`: files and folders of episodes in, a page out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+from webgpt_jax.cli.main import main
+from webgpt_jax.env import Action, Episode, EpisodeEnd, Quote, Step, episode_to_json
+
+QUOTE = Quote("Crows bring gifts.", "Crows", "wiki.test", "http://wiki.test/crows", 0, 18)
+
+
+def line(question: str, answer: str, web: str = "factbook") -> str:
+    steps = (Step("♦Question", Action("Search crows")), Step("♦Question", Action("Fly")))
+    said = Action(answer) if answer else None
+    end = EpisodeEnd.ANSWER if answer else EpisodeEnd.NONSENSE
+    return episode_to_json(Episode(question, steps, (QUOTE,), end, "?■\n", said, info={"web": web})) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "bc.jsonl").write_text(line("Why?", "Gifts [1].") + line("How?", "Slowly."), encoding="utf-8")
+    (runs / "rl.jsonl").write_text(line("How?", "Fast [1].") + line("Who?", ""), encoding="utf-8")
+    (runs / "notes.txt").write_text("no episode", encoding="utf-8")
+    return runs
+
+
+def cards(page: Path) -> list[tuple[str, list[str]]]:
+    """Each question of a page with the labels of its answers."""
+    root = html.document_fromstring(page.read_bytes())
+    return [
+        (section.xpath("./h2")[0].text_content(), [label.text_content() for label in section.xpath(".//article/h3")])
+        for section in root.xpath("//section")
+    ]
+
+
+def view(*arguments: str | Path) -> int:
+    return main(["view", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_files_stand_side_by_side_by_question(folder: Path, whole: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    page = folder.parent / "page.html"
+    files = [folder] if whole else [folder / "bc.jsonl", folder / "rl.jsonl"]
+    assert view(*files, f"--html={page}", "--title=Two runs") == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert cards(page) == [("Why?", ["bc"]), ("How?", ["bc", "rl"]), ("Who?", ["rl"])]
+    root = html.document_fromstring(page.read_bytes())
+    assert root.xpath("//h1")[0].text == "Two runs"
+    assert [[cell.text_content() for cell in row] for row in root.xpath("//table//tr")] == [
+        ["bc", "2 episodes, 2 answered, 4 actions, 2 invalid"],
+        ["rl", "2 episodes, 1 answered, 4 actions, 2 invalid"],
+    ]
+    assert root.xpath("//header/p") == []
+
+
+def test_several_episodes_of_a_question_are_numbered(tmp_path: Path) -> None:
+    (tmp_path / "bc.jsonl").write_text(line("Why?", "Gifts.") + line("Why?", "Food."), encoding="utf-8")
+    assert view(tmp_path / "bc.jsonl", f"--html={tmp_path / 'page.html'}") == 0
+    assert cards(tmp_path / "page.html") == [("Why?", ["bc, 1", "bc, 2"])]
+
+
+def test_files_of_one_name_are_told_apart_by_their_paths(folder: Path) -> None:
+    other = folder.parent / "bc.jsonl"
+    other.write_text(line("Why?", "Food."), encoding="utf-8")
+    assert view(folder / "bc.jsonl", other, other, f"--html={folder.parent / 'page.html'}") == 0
+    assert cards(folder.parent / "page.html")[0] == ("Why?", [f"{folder}/bc.jsonl", f"{other}"])
+
+
+def test_a_synthetic_web_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "bc.jsonl").write_text(line("Why?", "Gifts.", web="tinyweb:3"), encoding="utf-8")
+    assert view(tmp_path / "bc.jsonl", f"--html={tmp_path / 'page.html'}") == 0
+    root = html.document_fromstring((tmp_path / "page.html").read_bytes())
+    assert "synthetic" in root.xpath("//header/p")[0].text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "named"),
+    [
+        ([], 2, "give a file of episodes"),
+        (["runs/bc.jsonl"], 2, "--html=PAGE.html"),
+        (["runs/bc.jsonl", "--html=runs/rl.jsonl"], 2, "must end in .html"),
+        (["missing.jsonl", "--html=page.html"], 1, "cannot read missing.jsonl"),
+        (["runs/notes.txt", "--html=page.html"], 1, "runs/notes.txt, line 1: not JSON"),
+        (["empty", "--html=page.html"], 1, "no .jsonl files in empty"),
+        (["empty.jsonl", "--html=page.html"], 1, "no episodes in empty.jsonl"),
+        (["runs", "--html=missing/page.html"], 1, "cannot write missing/page.html: No such file"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    named: str,
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    Path("empty").mkdir()
+    Path("empty.jsonl").touch()
+    assert view(*arguments) == status
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert named in shown.err
+    assert not Path("page.html").exists()
+    assert Path("runs/rl.jsonl").read_text(encoding="utf-8").startswith("{")
