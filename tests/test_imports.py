@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"models"},
     "datasets": {"env"},
     "algorithms": {"models", "training"},
-    "rollout": {"env", "web", "sampling", "algorithms"},
+    "rollout": {"env", "web", "models", "sampling", "algorithms"},
     "evaluation": {"algorithms", "models"},
     "feedback": {"env", "web", "datasets"},
     "flags": set(),
