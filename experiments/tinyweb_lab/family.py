@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from experiments.make_demonstrations import DemonstrationFlags, browser_settings, make_demonstrations
+from experiments.make_demonstrations import DemonstrationFlags, Summary, browser_settings, make_demonstrations
 from experiments.tinyweb_lab.answers import make_comparisons, sample_answers, some_questions
 from experiments.train_bc import BCFlags, train_bc
 from experiments.train_rm import RMFlags, train_rm
 from experiments.training_flags import TrainingFlags
 from experiments.training_run import Trained
 from webgpt_jax.datasets import write_comparisons
+from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.world import World, make_world
 
@@ -49,6 +51,11 @@ class Plan:
     rm_batch: int = 64
     rm_multiplier: float = 0.1
     rm_epochs: int = 6
+
+
+SMALL = Plan(
+    demonstrations=800, questions=160, validation_questions=120, answers=3, comparisons=2, bc_epochs=3, rm_epochs=4
+)  # a study in minutes
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,20 @@ def demonstrations_of(folder: Path, pretrained: Path, plan: Plan) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(make())
     return path
+
+
+def demonstrate(path: Path, pretrained: Path, plan: Plan) -> Summary:
+    """Demonstrations by scripted people, as many as are not in the file yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = DemonstrationFlags(
+        output=str(path), count=plan.demonstrations, split="bc", seed=plan.seed, world=plan.world
+    )
+
+    async def make() -> Summary:
+        async with open_tinyweb(plan.world) as web:
+            return await make_demonstrations(flags, web, browser_settings(str(pretrained)))
+
+    return asyncio.run(make())
 
 
 def clone(pretrained: Path, demonstrations: Path, workdir: Path, plan: Plan, share: float = 1.0) -> Trained:
