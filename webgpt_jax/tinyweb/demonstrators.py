@@ -1,8 +1,8 @@
 """TinyWeb's scripted people: they browse with more or less skill and write answers from what they have quoted.
 
 Synthetic: they know which facts a question asks for, and read them in the wordings of `language.py`; what the facts
-are they learn from pages. What they do depends on what the observation shows and on chance, and on nothing that they
-remember, so that a model which is shown one observation at a time can learn it:
+are they learn from pages. What they do depends on what the observation shows and on chance, so that a model which is
+shown one observation at a time can learn it; all that they remember is what ends a walk in circles:
 
     the question makes no sense         End: Nonsense
     all that is asked for is quoted     one more fact in sight, or End: Answer
@@ -236,11 +236,9 @@ class Demonstrator:
             return ScrollDown(1)
         if self._slips(self._skill.neighbor):
             texts = {text for _, text in seen.quotes}
-            beside = [
-                said for said in window.sentences[found + 1 :] + window.sentences[:found] if said.text not in texts
-            ]
-            if beside:
-                return QuoteText(beside[0].text)
+            for beside in window.sentences[found + 1 :] + window.sentences[:found]:
+                if beside.text.endswith(".") and beside.text not in texts:  # no heading of a section
+                    return QuoteText(beside.text)
         return QuoteText(window.sentences[found].text)
 
     def _go_on(self, window: Window, missing: Sequence[Asked], seen: ParsedObservation) -> Command:
