@@ -110,3 +110,49 @@ def test_what_goes_wrong_is_one_line(
     assert named in shown.err
     assert not Path("page.html").exists()
     assert Path("runs/rl.jsonl").read_text(encoding="utf-8").startswith("{")
+
+
+def best_of(best: str, scores: str) -> str:
+    episodes = [line("Why?", "Gifts [1].").strip(), "null", line("Why?", "Food.").strip(), line("Why?", "").strip()]
+    fields = f'"question":"Why?","best":{best},"scores":{scores},"episodes":[{",".join(episodes)}]'
+    return f'{{"format":"webgpt-best-of-1",{fields}}}\n'
+
+
+def test_all_attempts_of_a_best_of_n_are_shown_the_best_first(folder: Path) -> None:
+    (folder / "best.jsonl").write_text(best_of("2", "[0.5,null,1.25,null]"), encoding="utf-8")
+    assert view(folder / "best.jsonl", folder / "bc.jsonl", f"--html={folder.parent / 'page.html'}") == 0
+    assert cards(folder.parent / "page.html")[0] == (
+        "Why?",
+        ["best, attempt 3score 1.25best", "bc", "best, attempt 1score 0.50", "best, attempt 4"],
+    )
+    root = html.document_fromstring((folder.parent / "page.html").read_bytes())
+    assert len(root.xpath("//section[1]/details")) == 2
+
+
+def test_the_score_by_which_an_episode_was_chosen_is_shown(tmp_path: Path) -> None:
+    kept = line("Why?", "Gifts.").replace('"web":', '"score":"1.2345","web":')
+    odd = line("How?", "Gifts.").replace('"web":', '"score":"high","web":')
+    (tmp_path / "bc.jsonl").write_text(kept + odd, encoding="utf-8")
+    assert view(tmp_path / "bc.jsonl", f"--html={tmp_path / 'page.html'}") == 0
+    assert cards(tmp_path / "page.html") == [("Why?", ["bcscore 1.23"]), ("How?", ["bc"])]
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        (best_of("2", "[0.5]"), '"episodes": expected a list as long as "scores"'),
+        (best_of('"2"', "[null,null,null,null]"), '"best": expected int'),
+        (best_of("2", '[null,"x",null,null]'), '"scores[1]": expected float'),
+        (best_of("0", "[1,1,1,1]").replace('"end":"answer"', '"end":"won"'), "'won' is none of"),
+        (best_of("0", "[1,1,1,1]")[:-9], "not JSON"),
+    ],
+)
+def test_a_malformed_best_of_n_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record: str, named: str
+) -> None:
+    (tmp_path / "best.jsonl").write_text(record, encoding="utf-8")
+    assert view(tmp_path / "best.jsonl", f"--html={tmp_path / 'page.html'}") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "best.jsonl, line 1: " in error
+    assert named in error

@@ -213,6 +213,13 @@ def test_two_policies_stand_side_by_side_in_their_order() -> None:
     assert "a note" in words(root)
 
 
+def test_the_best_of_a_policy_stands_beside_another_policy() -> None:
+    answers = [Shown(episode(), label, best=label == "BC, 2", policy="BC") for label in ("BC, 1", "BC, 2")]
+    root = page(*answers, Shown(episode(), "RL", policy="RL"))
+    assert [words(card.xpath("./h3/bdi")[0]) for card in root.xpath("//div[@class='side']/article")] == ["BC, 2", "RL"]
+    assert [words(folded.xpath("./summary/bdi")[0]) for folded in root.xpath("//details[@class='other']")] == ["BC, 1"]
+
+
 def test_summary_figures_and_landmarks() -> None:
     contents = PageContents(
         "Answers",

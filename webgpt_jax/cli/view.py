@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from webgpt_jax.cli import CommandError, emit
-from webgpt_jax.env import Episode, read_episodes
-from webgpt_jax.feedback import PageContents, QuestionSection, Shown, write_page
+from webgpt_jax.cli.best_of import FORMAT as BEST_OF_FORMAT
+from webgpt_jax.cli.pages import contents_of, page_path, save_page, shown_attempts, shown_episode
+from webgpt_jax.env import episode_from_json
+from webgpt_jax.env.codec import decode
+from webgpt_jax.feedback import Shown
 from webgpt_jax.flags import UsageError, describe, option, parse
-
-SYNTHETIC = "TinyWeb is synthetic: its animals, its facts and the questions about them are made up."
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,10 @@ def usage() -> str:
         [
             "usage: webgpt view FILE … --html=PAGE.html",
             "",
-            "Writes one page of the episodes that webgpt ask and webgpt browse save: questions, answers with citations",
-            "that jump to their quotes, and the browsing step by step. Of a folder, all its .jsonl files are read. The",
-            "answers of several files to the same question stand side by side.",
+            "Writes one page of the episodes that webgpt ask and webgpt browse save, or that webgpt ask --json prints",
+            "(with --best_of, all attempts): questions, answers with citations that jump to their quotes, scores, and",
+            "the browsing step by step. Of a folder, all its .jsonl files are read. The answers of several files to",
+            "one question stand side by side.",
             "",
             describe(ViewFlags),
         ]
@@ -43,66 +46,12 @@ def run(arguments: Sequence[str]) -> int:
     page = page_path(flags.html)
     if page is None:
         raise UsageError("say where the page goes: --html=PAGE.html")
-    files = {path: _episodes(path) for path in _files(rest)}
-    if not any(files.values()):
+    policies = {label: list(_read(path, label)) for path, label in _labels(_files(rest)).items()}
+    if not any(policies.values()):
         raise CommandError(f"no episodes in {', '.join(rest)}")
-    save_page(page, contents_of(_named(files), flags.title))
+    save_page(page, contents_of(policies, flags.title))
     emit(page.as_posix())
     return 0
-
-
-def page_path(html: str | None) -> Path | None:
-    """The file that `--html` names.
-
-    Raises:
-      UsageError: it is not named as a page: what it names may be something else, and would be lost.
-    """
-    if html is not None and not html.lower().endswith((".html", ".htm")):
-        raise UsageError(f"--html={html} must end in .html: it would be written over")
-    return None if html is None else Path(html)
-
-
-def save_page(path: Path, contents: PageContents) -> None:
-    """Writes a page.
-
-    Raises:
-      CommandError: it cannot be written.
-    """
-    try:
-        write_page(path, contents)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}; give another --html") from None
-
-
-def contents_of(policies: Mapping[str, Sequence[Episode]], title: str) -> PageContents:
-    """The page of each policy's episodes, by question, in the order in which the questions first come."""
-    questions: dict[str, list[Shown]] = {}
-    for label, episodes in policies.items():
-        answers: dict[str, list[Episode]] = {}
-        for episode in episodes:
-            answers.setdefault(episode.question, []).append(episode)
-        for question, found in answers.items():
-            labels = [label] if len(found) == 1 else [f"{label}, {number}" for number in range(1, len(found) + 1)]
-            questions.setdefault(question, []).extend(map(Shown, found, labels))
-    webs = {episode.info.get("web", "") for episodes in policies.values() for episode in episodes}
-    return PageContents(
-        title=title,
-        note=SYNTHETIC if any(web.startswith("tinyweb") for web in webs) else "",
-        summary=[(label, _counts(episodes)) for label, episodes in policies.items()],
-        sections=[QuestionSection(question, answers) for question, answers in questions.items()],
-    )
-
-
-def _counts(episodes: Sequence[Episode]) -> str:
-    answered = sum(episode.answer is not None and bool(episode.answer.text.strip()) for episode in episodes)
-    steps = [step for episode in episodes for step in episode.steps]
-    parts = [
-        f"{len(episodes):,} episode{'s' * (len(episodes) != 1)}",
-        f"{answered:,} answered",
-        f"{len(steps):,} action{'s' * (len(steps) != 1)}",
-        f"{sum(not step.valid for step in steps):,} invalid",
-    ]
-    return ", ".join(parts)
 
 
 def _files(names: Sequence[str]) -> list[Path]:
@@ -116,16 +65,52 @@ def _files(names: Sequence[str]) -> list[Path]:
     return list(files)
 
 
-def _episodes(path: Path) -> list[Episode]:
+def _labels(files: Sequence[Path]) -> Mapping[Path, str]:
+    """The files' names; their paths where two have the same name."""
+    stems = [path.stem for path in files]
+    return {path: path.stem if stems.count(path.stem) == 1 else path.as_posix() for path in files}
+
+
+def _read(path: Path, policy: str) -> Iterator[Shown]:
+    """The answers in a file, which are all one policy's."""
     try:
-        return list(read_episodes(path))
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    try:
+                        yield from _shown(line.decode("utf-8"), policy)
+                    except ValueError as error:
+                        cure = "give files that webgpt ask or webgpt browse wrote"
+                        raise CommandError(f"{path}, line {number}: {error}; {cure}") from None
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise CommandError(f"{error}; give files that webgpt ask or webgpt browse wrote") from None
 
 
-def _named(files: Mapping[Path, Sequence[Episode]]) -> dict[str, Sequence[Episode]]:
-    """The files' episodes by the files' names; by their paths where two have the same name."""
-    stems = [path.stem for path in files]
-    return {path.stem if stems.count(path.stem) == 1 else path.as_posix(): found for path, found in files.items()}
+@dataclass(frozen=True)
+class _Chosen:
+    """What a line of `webgpt ask --best_of=N --json` holds besides its episodes."""
+
+    question: str
+    best: int | None
+    scores: tuple[float | None, ...]
+
+
+def _shown(line: str, policy: str) -> list[Shown]:
+    """The episode of a line, or its attempts at one question.
+
+    Raises:
+      ValueError: the line holds neither; the message names the field.
+    """
+    if not line.startswith(f'{{"format":"{BEST_OF_FORMAT}"'):
+        return [shown_episode(episode_from_json(line), policy)]
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON that can be read: {error}") from None
+    del record["format"]
+    found = record.pop("episodes", None)
+    chosen = decode(_Chosen, record)
+    if not isinstance(found, list) or len(found) != len(chosen.scores):
+        raise ValueError('field "episodes": expected a list as long as "scores"')
+    episodes = [None if episode is None else episode_from_json(json.dumps(episode)) for episode in found]
+    return shown_attempts(episodes, chosen.scores, chosen.best, policy)

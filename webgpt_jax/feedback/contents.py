@@ -20,6 +20,7 @@ class Shown:
       score: its reward score, where there is one.
       best: whether it was chosen among the answers of its question.
       note: a line of text under the label.
+      policy: whose answers it is one of, where they are several; not shown.
     """
 
     episode: Episode
@@ -27,12 +28,13 @@ class Shown:
     score: float | None = None
     best: bool = False
     note: str = ""
+    policy: str = ""
 
 
 @dataclass(frozen=True)
 class QuestionSection:
-    """A question with its answers. Where some are `best`, those stand first and the others are folded, highest score
-    first; where none is, all stand side by side in the given order."""
+    """A question with its answers, side by side in the given order. Where one of a policy's answers is the best, that
+    policy's others are folded, below all that are not, highest score first."""
 
     question: str
     answers: Sequence[Shown]

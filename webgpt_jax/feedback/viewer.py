@@ -84,10 +84,10 @@ def _navigation(sections: Sequence[QuestionSection]) -> Html:
 
 
 def _section(section: QuestionSection, name: str) -> Html:
-    best = [shown for shown in section.answers if shown.best]
-    first = best or list(section.answers)
+    chosen = {shown.policy for shown in section.answers if shown.best}
+    first = [shown for shown in section.answers if shown.best or shown.policy not in chosen]
     others = sorted(
-        (shown for shown in section.answers if best and not shown.best),
+        (shown for shown in section.answers if not shown.best and shown.policy in chosen),
         key=lambda shown: (score_of(shown) is None, -(score_of(shown) or 0)),
     )
     cards = [render_card(shown, f"{name}a{number}") for number, shown in enumerate(first, start=1)]
