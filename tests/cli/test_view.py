@@ -156,3 +156,25 @@ def test_a_malformed_best_of_n_is_one_line(
     assert error.count("\n") == 1
     assert "best.jsonl, line 1: " in error
     assert named in error
+
+
+def test_ask_writes_its_answers_as_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "crows.html").write_text("<title>Crows</title><p>Crows bring gifts.</p>", encoding="utf-8")
+    page = tmp_path / "page.html"
+    web, output = f"--web=folder:{tmp_path / 'pages'}", f"--output={tmp_path / 'episodes.jsonl'}"
+    assert main(["ask", web, output, f"--html={page}", "What do crows bring?"]) == 0
+    assert f"the page is {page}\n" in capsys.readouterr().err
+    assert cards(page) == [("What do crows bring?", ["scripted"])]
+    root = html.document_fromstring(page.read_bytes())
+    assert root.xpath("//blockquote")[0].text == "Crows bring gifts."
+    assert "http://pages.localhost/crows.html" in root.text_content()
+    page.unlink()
+    assert main(["ask", web, output, f"--html={page}", "What do crows bring?"]) == 0  # it is skipped
+    assert "no answers in this run" in capsys.readouterr().err
+    assert not page.exists()
+    assert main(["ask", web, output, f"--html={output}", "What do crows bring?"]) == 2
+    assert "must end in .html" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +13,7 @@ from typing import TextIO
 from webgpt_jax.cli import CommandError, at_terminal, emit
 from webgpt_jax.cli.best_of import Attempts, attempts_text, attempts_to_json, chosen_episode, load_scorer
 from webgpt_jax.cli.episodes import TO_ASK_AGAIN, EpisodeFile
+from webgpt_jax.cli.pages import contents_of, page_path, save_page, shown_attempts, shown_episode
 from webgpt_jax.cli.policies import POLICY_HELP, Policies, PolicyFlags, open_policies
 from webgpt_jax.cli.report import Progress, answer_text
 from webgpt_jax.cli.webs import WEB_HELP, WebFlags, open_web, web_browser, web_name
@@ -22,6 +24,7 @@ from webgpt_jax.env import (
     episode_to_json,
     run_episode,
 )
+from webgpt_jax.feedback import Shown
 from webgpt_jax.flags import UsageError, describe, option, parse
 
 QUESTIONS_AT_ONCE, ATTEMPTS_AT_ONCE = 4, 16
@@ -37,6 +40,7 @@ class AskFlags(WebFlags, PolicyFlags):
     output: str | None = option(
         None, "append episodes to this file; questions it already holds are skipped (default: a new file for each run)"
     )
+    html: str | None = option(None, "write the answers of this run, with how they were found, as a page to this file")
     best_of: int = option(1, "attempts at each question, of which --reward_model picks the best answer")
     reward_model: str | None = option(None, "with --best_of: the folder of the reward model")
     concurrency: int | None = option(
@@ -122,7 +126,9 @@ def _questions(flags: AskFlags, arguments: Sequence[str]) -> list[str]:
 def run(arguments: Sequence[str]) -> int:
     flags, rest = parse(AskFlags, arguments)
     flags.check()
+    page = page_path(flags.html)
     questions = _questions(flags, rest)
+    shown: list[Shown] = []
     with EpisodeFile.open(flags.output) as episodes:
         asked = list(dict.fromkeys(questions))
         left = [question for question in asked if question not in episodes.answered]
@@ -132,15 +138,26 @@ def run(arguments: Sequence[str]) -> int:
             answered = f"{len(asked) - len(left)} of {len(asked)} questions"
             print(f"{answered} are answered in {episodes.path} already and skipped", file=sys.stderr)
         try:
-            status = asyncio.run((_answer_all if flags.best_of == 1 else _choose_all)(flags, left, episodes))
+            status = asyncio.run((_answer_all if flags.best_of == 1 else _choose_all)(flags, left, episodes, shown))
         finally:
             if episodes.written:
                 print(f"{episodes.written} of {len(left)} episodes saved in {episodes.path}", file=sys.stderr)
+            if page is not None:
+                _save_page(page, flags, shown)
     return status
 
 
-async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
-    """Answers questions, several at once, printing them in order; returns the exit status: 1 if an episode failed."""
+def _save_page(page: Path, flags: AskFlags, shown: Sequence[Shown]) -> None:
+    if not shown:
+        print(f"no answers in this run, so no {page}; webgpt view shows those of a file", file=sys.stderr)
+        return
+    save_page(page, contents_of({flags.policy: shown}, "Questions and answers"))
+    print(f"the page is {page}", file=sys.stderr)
+
+
+async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile, shown: list[Shown]) -> int:
+    """Answers questions, several at once, printing them in order, each added to `shown`; returns the exit status: 1 if
+    an episode failed."""
     failures = 0
     async with open_policies(flags, flags.at_once, web_browser(flags)) as policies, open_web(flags) as web:
         browser = Browser(web, policies.browser)
@@ -165,6 +182,7 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
             for task in tasks:
                 episode = await task
                 emit(episode_to_json(episode) if flags.json else answer_text(episode))
+                shown.append(shown_episode(episode, flags.policy))
                 failures += episode.end in TO_ASK_AGAIN
         finally:
             for task in tasks:
@@ -173,16 +191,19 @@ async def _answer_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
     return 1 if failures else 0
 
 
-async def _choose_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile) -> int:
-    """Answers questions one after the other with the best of several attempts; returns the exit status.
+async def _choose_all(flags: AskFlags, questions: Sequence[str], episodes: EpisodeFile, shown: list[Shown]) -> int:
+    """Answers questions one after the other with the best of several attempts, all added to `shown`; returns the exit
+    status.
 
     A cancellation, which is Ctrl-C, ends the attempts, and the best of those that have ended is the answer.
     """
     failures = 0
     reward_model = Path(str(flags.reward_model))
-    opened = open_policies(flags, flags.at_once, web_browser(flags), several=True)
-    async with opened as policies, open_web(flags) as web:
-        browser, score = Browser(web, policies.browser), load_scorer(reward_model)
+    async with AsyncExitStack() as stack:
+        opened = open_policies(flags, flags.at_once, web_browser(flags), several=True)
+        policies = await stack.enter_async_context(opened)
+        score = load_scorer(reward_model)
+        browser = Browser(await stack.enter_async_context(open_web(flags)), policies.browser)
         for number, question in enumerate(questions, start=1):
             attempts, interrupted = await _attempt(flags, policies, browser, score, question)
             chosen = None if attempts is None else chosen_episode(attempts, reward_model.name)
@@ -194,7 +215,7 @@ async def _choose_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
             failures += chosen.end in TO_ASK_AGAIN
             if interrupted:
                 left = len(questions) - number
-                rest = f"; {left} more questions were not asked" if left else ""
+                rest = f"; questions not asked: {left}" if left else ""
                 ended = f"{len(attempts.ended)} of {flags.best_of} attempts that had ended"
                 print(f"interrupted: the answer is the best of the {ended}{rest}", file=sys.stderr)
                 break
