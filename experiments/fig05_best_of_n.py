@@ -30,7 +30,8 @@ from experiments.studies.samples import Array, open_judge, sample, scores_of, te
 from experiments.studies.study import Model, Result, Study, StudyFlags, main, open_study
 from experiments.tinyweb_lab.answers import judgement, open_scorer
 from experiments.tinyweb_lab.family import Plan, Say, reward_model_of
-from webgpt_jax.algorithms import predicted_curve, predicted_score
+from webgpt_jax.algorithms import predicted_score
+from webgpt_jax.algorithms.best_of_n import predicted_curve
 from webgpt_jax.env import Episode
 from webgpt_jax.evaluation.stats import Estimate, mean_over_questions
 from webgpt_jax.flags import option

@@ -30,7 +30,7 @@ from experiments.studies.samples import open_judge, sample, scores_of, test_ques
 from experiments.studies.study import Model, Result, Study, StudyFlags, find_models, main, open_study
 from experiments.tinyweb_lab.answers import open_scorer
 from experiments.tinyweb_lab.family import Plan, Say, reward_model_of
-from webgpt_jax.algorithms import predicted_curve
+from webgpt_jax.algorithms.best_of_n import predicted_curve
 from webgpt_jax.env import Action, Episode
 from webgpt_jax.evaluation.flops import CompletionLengths, EpisodeLengths, best_of_n_flops
 from webgpt_jax.evaluation.frontier import Point, pareto_frontier
