@@ -212,6 +212,7 @@ async def _choose_all(flags: AskFlags, questions: Sequence[str], episodes: Episo
                 return INTERRUPTED
             episodes.write(chosen)
             emit(attempts_to_json(question, attempts) if flags.json else attempts_text(attempts, chosen))
+            shown += shown_attempts(attempts.episodes, attempts.scores, attempts.best, flags.policy)
             failures += chosen.end in TO_ASK_AGAIN
             if interrupted:
                 left = len(questions) - number
