@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
 
 from webgpt_jax.cli.main import main
-from webgpt_jax.env import Action, Episode, EpisodeEnd, Quote, Step, episode_to_json
+from webgpt_jax.env import (
+    Action,
+    BrowserConfig,
+    Episode,
+    EpisodeEnd,
+    Quote,
+    Step,
+    episode_from_json,
+    episode_to_json,
+)
 
 QUOTE = Quote("Crows bring gifts.", "Crows", "wiki.test", "http://wiki.test/crows", 0, 18)
 
@@ -178,3 +190,35 @@ def test_ask_writes_its_answers_as_a_page(
     assert not page.exists()
     assert main(["ask", web, output, f"--html={output}", "What do crows bring?"]) == 2
     assert "must end in .html" in capsys.readouterr().err
+
+
+def test_ask_shows_all_attempts_on_its_page_and_view_reads_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("numpy")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "crows.html").write_text("<p>Crows bring gifts.", encoding="utf-8")
+    answers = iter(["Food [1].", "Gifts [1]."])
+
+    @asynccontextmanager
+    async def policies(*_: object, **__: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(browser=BrowserConfig(), info={}, make=lambda *_: None)
+
+    async def play(*_: object, **__: object) -> Episode:
+        return episode_from_json(line("Why?", next(answers)))
+
+    def scored(episode: Episode) -> float:
+        return 2.5 if episode.answer == Action("Gifts [1].") else -1.0
+
+    monkeypatch.setattr("webgpt_jax.cli.ask.open_policies", policies)
+    monkeypatch.setattr("webgpt_jax.cli.ask.run_episode", play)
+    monkeypatch.setattr("webgpt_jax.cli.ask.load_scorer", lambda folder: scored)
+    page = tmp_path / "page.html"
+    flags = ["--policy=model", "--best_of=2", "--reward_model=rm", f"--web=folder:{tmp_path / 'pages'}", "--json"]
+    assert main(["ask", *flags, f"--html={page}", "Why?"]) == 0
+    assert cards(page) == [("Why?", ["model, attempt 2score 2.50best", "model, attempt 1score -1.00"])]
+    (tmp_path / "all.jsonl").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert view(tmp_path / "all.jsonl", f"--html={page}") == 0
+    assert cards(page) == [("Why?", ["all, attempt 2score 2.50best", "all, attempt 1score -1.00"])]
