@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from webgpt_jax.env import BrowserConfig
 from webgpt_jax.models.tokenizer import Tokenizer, tokenizer_from_folder
-from webgpt_jax.tinyweb.reading import Reader, Reading
+from webgpt_jax.tinyweb.reading import BEGINNING, LATER, Reader, Reading
 from webgpt_jax.tinyweb.web import TINYWEB_BROWSER, Library, open_library
 
 Batch = dict[str, NDArray[np.generic]]
@@ -32,6 +32,7 @@ WORLDS = 300  # different ones, before the first is read again
 WORLD_ANIMALS = 120
 WORLDS_PER_CHUNK = 4
 TASKS_PER_CHUNK = 4096
+LATER_FROM = 21  # the chunk from which on the skills that take longer are practised most: after 10 million tokens
 COMPLETION_WEIGHT = 4.0  # of a token that answers, beside one that was given
 
 
@@ -66,10 +67,14 @@ def chunk(config: BatchConfig, number: int) -> list[Batch]:
     draw = random.Random(f"pretraining {config.seed} {number}")
     first = number * WORLDS_PER_CHUNK
     tokenizer = _tokenizer(config.tokenizer)
+    shares = BEGINNING if number < LATER_FROM else LATER
     sorted_by_length: dict[int, list[tuple[list[int], int]]] = {length: [] for length in BUCKETS}
     for at in range(WORLDS_PER_CHUNK):
         reader = Reader(
-            _library(FIRST_WORLD + (first + at) % WORLDS), browser_config(tokenizer), draw.randrange(1 << 30)
+            _library(FIRST_WORLD + (first + at) % WORLDS),
+            browser_config(tokenizer),
+            draw.randrange(1 << 30),
+            shares,
         )
         for _ in range(TASKS_PER_CHUNK // WORLDS_PER_CHUNK):
             tokens, given = encode(reader.task(), tokenizer)

@@ -9,7 +9,7 @@ lists to copy and to look things up in, which is how attention learns to find an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from webgpt_jax.env.browser import search_page
@@ -42,21 +42,25 @@ class Reader:
       library: the pages.
       config: of the browser; the windows are at most as large as its own.
       seed: of what is drawn.
+      shares: how often each skill is practised.
     """
 
-    def __init__(self, library: Library, config: BrowserConfig, seed: int) -> None:
+    def __init__(
+        self, library: Library, config: BrowserConfig, seed: int, shares: Mapping[str, float] | None = None
+    ) -> None:
+        self._shares = dict(BEGINNING if shares is None else shares)
         self._library = library
         self._config = config
         self._draw = random.Random(f"tinyweb reading {library.world.seed} {seed}")
         self._questions = {split: questions(library.world, split, seed) for split in SPLITS}
 
     def task(self, skill: str | None = None) -> Reading:
-        """One task, of that skill or of any, as often as `SHARES` says.
+        """One task, of that skill or of any.
 
         Raises:
           KeyError: there is no such skill.
         """
-        skill = self._draw.choices(list(SHARES), list(SHARES.values()))[0] if skill is None else skill
+        skill = self._draw.choices(list(self._shares), list(self._shares.values()))[0] if skill is None else skill
         while True:  # a few draws give no task: an animal without that page
             prompt, completion = _TASKS[skill](self) or ("", "")
             if completion:
@@ -223,7 +227,10 @@ _TASKS: dict[str, Callable[[Reader], tuple[str, str] | None]] = {
     "missing": Reader._missing,
     "answer": Reader._answer,
 }
-SHARES = {
+
+# How often each skill is practised: first all of them, until attention has learned to find and to repeat; then mostly
+# those that take longer.
+BEGINNING = {
     "text": 1.0,
     "copy": 0.7,
     "look-up": 1.3,
@@ -233,7 +240,17 @@ SHARES = {
     "missing": 1.2,
     "answer": 1.5,
 }
-SKILLS = tuple(SHARES)
+LATER = {
+    "text": 0.5,
+    "copy": 0.2,
+    "look-up": 1.5,
+    "query": 0.3,
+    "link": 2.5,
+    "sentence": 4.0,
+    "missing": 0.6,
+    "answer": 2.5,
+}
+SKILLS = tuple(BEGINNING)
 
 TRUSTED = ("wiki.test", "news.test")  # in this order
 
