@@ -42,6 +42,9 @@ def test_no_task_is_a_command_and_all_fit_the_context(tasks: dict[str, list[Read
 def test_copies_are_copies(tasks: dict[str, list[Reading]]) -> None:
     for task in tasks["copy"]:
         assert task.prompt == f"♦List\n{task.completion}\n\n♦Again\n"
+    for task in tasks["repeat"]:
+        assert task.prompt == f"♦Words\n{task.completion}\n\n♦Again\n"
+        assert 5 <= len(task.completion.split()) <= 21
 
 
 def test_a_row_is_looked_up_by_its_number_or_its_name(tasks: dict[str, list[Reading]]) -> None:

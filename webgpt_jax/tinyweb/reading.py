@@ -80,6 +80,11 @@ class Reader:
         listed = "\n".join(f"the {name}" for name in words)
         return f"♦List\n{listed}\n\n♦Again\n", listed
 
+    def _repeat(self) -> tuple[str, str]:
+        """Words of every kind, and the same again: names are not all that has to be repeated."""
+        words = " ".join(self._draw.sample(_WORDS, self._draw.randint(4, 20)))
+        return f"♦Words\nthe {words}\n\n♦Again\n", f"the {words}"
+
     def _look_up(self) -> tuple[str, str]:
         """A table, and one of its rows."""
         names = list(dict.fromkeys(self._name() for _ in range(self._draw.randint(3, 10))))
@@ -216,10 +221,12 @@ class Reader:
         return render_observation(shown).removesuffix(_NEXT_ACTION)
 
 
+_WORDS = (*FIRST_WORDS, *ANIMALS, *(value for relation in RELATIONS for value in relation.values))
 _EMPTY = Page(title="", domain="", url="", text="")
 _TASKS: dict[str, Callable[[Reader], tuple[str, str] | None]] = {
     "text": Reader._text,
     "copy": Reader._copy,
+    "repeat": Reader._repeat,
     "look-up": Reader._look_up,
     "query": Reader._query,
     "link": Reader._link,
@@ -243,6 +250,7 @@ BEGINNING = {
 LATER = {
     "text": 0.5,
     "copy": 0.2,
+    "repeat": 1.5,
     "look-up": 1.5,
     "query": 0.3,
     "link": 2.5,
@@ -250,7 +258,7 @@ LATER = {
     "missing": 0.6,
     "answer": 2.5,
 }
-SKILLS = tuple(BEGINNING)
+SKILLS = tuple(LATER)
 
 TRUSTED = ("wiki.test", "news.test")  # in this order
 

@@ -41,7 +41,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "tokens": "tokens that count in the batch",
         # Of pre-training on TinyWeb: the share of exactly right completions of a skill
         "exact/text": "plain pages, which cannot all be foreseen",
-        "exact/copy": "a list, said again",
+        "exact/copy": "a list of names, said again",
+        "exact/repeat": "words of every kind, said again",
         "exact/look-up": "a row of a table",
         "exact/query": "the words to search for",
         "exact/link": "the number of the best search result",
