@@ -16,6 +16,7 @@ COMMANDS = {
     "ask": "answer questions from the web, with references",
     "browse": "drive the text browser yourself",
     "corpus": "render a bundled web",
+    "demo": "train, pick and measure on a synthetic web, in minutes",
     "preflight": "say whether a training run fits on a TPU slice",
     "recording": "look into a recording of the web, export it",
     "view": "write episodes as a page to read",

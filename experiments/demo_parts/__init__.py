@@ -1,0 +1,1 @@
+"""The pieces of the demo: its stages on a terminal, what it measures beside its targets, and its page."""
