@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from webgpt_jax.algorithms import bc_loss
 from webgpt_jax.flags import UsageError, option, parse
 from webgpt_jax.models.presets import PRESETS, preset
 from webgpt_jax.training.optimizer import OptimizerConfig, make_optimizer
-from webgpt_jax.training.preflight_losses import loss_for
 from webgpt_jax.training.sharding import MeshConfig, MeshSharding, make_mesh
 from webgpt_jax.training.train_state import create_train_state, shardings_of
 from webgpt_jax.training.train_step import make_train_step
@@ -52,7 +52,7 @@ def main() -> int:
     mesh = make_mesh(MeshConfig())
     optimizer = make_optimizer(OptimizerConfig())
     state = create_train_state(config, optimizer, mesh, jax.random.key(0))
-    step = make_train_step(loss_for("bc", "logits", config, MeshSharding(mesh)), optimizer, shardings_of(state))
+    step = make_train_step(bc_loss(config, MeshSharding(mesh)), optimizer, shardings_of(state))
     tokens = jax.random.randint(jax.random.key(1), (flags.batch, flags.length), 0, config.vocab_size)
     batch = {"tokens": tokens, "targets": jnp.roll(tokens, -1, axis=1), "mask": jnp.ones(tokens.shape, jnp.float32)}
     seconds = []

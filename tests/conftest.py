@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Parts whose tests need the extra `train`.
-TRAIN_PARTS = {"models", "sampling", "training", "algorithms", "rollout", "datasets", "evaluation"}
+TRAIN_PARTS = {"models", "sampling", "training", "algorithms", "preflight", "rollout", "datasets", "evaluation"}
 HAS_TRAIN = importlib.util.find_spec("jax") is not None and importlib.util.find_spec("flax") is not None
 
 # Eight devices on any machine, no silent broadcasting between arrays of different ranks, and programs compiled without

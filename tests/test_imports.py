@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"models"},
     "datasets": {"env"},
     "algorithms": {"models", "training"},
+    "preflight": {"models", "training", "algorithms"},
     "rollout": {"env", "web", "models", "sampling", "algorithms"},
     "evaluation": {"algorithms", "models"},
     "feedback": {"env", "web", "datasets"},

@@ -1,7 +1,7 @@
 """`webgpt preflight`: whether a training run fits on a TPU slice or a GPU cluster, and how fast it can be, before that
 is paid for.
 
-The step is compiled for it on this machine, which needs no TPU or GPU; see `training/preflight.py`.
+The step is compiled for it on this machine, which needs no TPU or GPU; see `preflight/compiler.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from webgpt_jax.flags import UsageError, describe, option, parse
 
 if TYPE_CHECKING:
     from webgpt_jax.models import TransformerConfig
-    from webgpt_jax.training.plans import Plan
-    from webgpt_jax.training.preflight import Compiled
+    from webgpt_jax.preflight.compiler import Compiled
+    from webgpt_jax.preflight.plans import Plan
 
 SECONDS_A_DAY = 86_400
 VOCABULARY_MULTIPLE = 128  # what the vocabulary of a model of others' is padded to
@@ -73,10 +73,10 @@ def run(arguments: Sequence[str]) -> int:
     os.environ["JAX_PLATFORMS"] = "cpu"  # nothing runs; a TPU or GPU that is here is left to others
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # compilers warn of what is judged below
     try:
-        from webgpt_jax.training import plans
+        from webgpt_jax.preflight import plans
     except ImportError as error:
         raise CommandError(f"needs JAX ({error.name} is missing): pip install -e '.[train]'") from None
-    from webgpt_jax.training.preflight import CompilerMissingError, DoesNotFitError, PreflightError, compile_plan
+    from webgpt_jax.preflight.compiler import CompilerMissingError, DoesNotFitError, PreflightError, compile_plan
     from webgpt_jax.training.sharding import ShardingError
 
     plan = _plan(flags)
@@ -105,10 +105,10 @@ def run(arguments: Sequence[str]) -> int:
 def _plan(flags: PreflightFlags) -> Plan:
     """The plan that the flags say, on its mesh."""
     from webgpt_jax.models import ConfigError
-    from webgpt_jax.training.plan_search import best_mesh
-    from webgpt_jax.training.plans import TASKS, Plan
+    from webgpt_jax.preflight.plan_search import best_mesh
+    from webgpt_jax.preflight.plans import TASKS, Plan
+    from webgpt_jax.preflight.topologies import TopologyError, parse_topology
     from webgpt_jax.training.sharding import MeshConfig, ShardingError
-    from webgpt_jax.training.topologies import TopologyError, parse_topology
 
     if flags.task not in TASKS:
         raise UsageError(f"no task {flags.task!r}; there are {', '.join(TASKS)}")
@@ -188,11 +188,11 @@ def _config_of(name: str) -> TransformerConfig:
 
 def _alternatives(plan: Plan, *, check: bool) -> list[dict[str, Any]]:
     """What would fit instead. The compiler is asked of the first, and of the next where it says no."""
-    from webgpt_jax.training.plan_search import alternatives
-    from webgpt_jax.training.plans import estimate_memory
-    from webgpt_jax.training.preflight import PreflightError, compile_plan
+    from webgpt_jax.preflight.compiler import PreflightError, compile_plan
+    from webgpt_jax.preflight.plan_search import alternatives
+    from webgpt_jax.preflight.plans import estimate_memory
+    from webgpt_jax.preflight.topologies import GIB
     from webgpt_jax.training.sharding import ShardingError
-    from webgpt_jax.training.topologies import GIB
 
     shown = []
     for alternative in alternatives(plan):
@@ -221,8 +221,8 @@ def _report(
 ) -> dict[str, Any]:
     """All that is said, as JSON. GiB and seconds on one chip, operations and tokens of all."""
     from webgpt_jax.models.flops import parameter_count
-    from webgpt_jax.training.plans import estimate_memory, estimate_work
-    from webgpt_jax.training.topologies import GIB
+    from webgpt_jax.preflight.plans import estimate_memory, estimate_work
+    from webgpt_jax.preflight.topologies import GIB
 
     memory, work, tokens = estimate_memory(plan), estimate_work(plan), plan.sequences * plan.length
     parts = ("parameters", "optimizer", "average", "frozen", "gradients", "activations", "peak")
@@ -286,7 +286,7 @@ NAMES = {
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    from webgpt_jax.training.topologies import GPU_SHARE
+    from webgpt_jax.preflight.topologies import GPU_SHARE
 
     seconds, mfu, tokens = report["seconds"], report["mfu"], report["tokens_per_day"]
     mesh = " × ".join(f"{name} {size}" for name, size in report["mesh"].items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webgpt_jax.training.topologies import CHIPS, Nodes, TopologyError, parse_topology
+from webgpt_jax.preflight.topologies import CHIPS, Nodes, TopologyError, parse_topology
 
 
 @pytest.mark.parametrize(

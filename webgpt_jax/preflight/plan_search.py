@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from webgpt_jax.training.plans import Plan, estimate_memory, estimate_work
+from webgpt_jax.preflight.plans import Plan, estimate_memory, estimate_work
+from webgpt_jax.preflight.topologies import CHIPS
 from webgpt_jax.training.sharding import RULES
-from webgpt_jax.training.topologies import CHIPS
 
 Sizes = tuple[int | None, int | None, int | None]  # of data, fsdp, tensor; None: any
 

@@ -1,4 +1,5 @@
-"""Losses with the arrays and the arithmetic of the real ones, for programs that are compiled and never run.
+"""The losses of programs that are compiled and never run: behaviour cloning's and the reward model's own, and for PPO
+what has its arrays and arithmetic.
 
 What a step needs of a chip depends on the models and on the logits, hardly on what a loss makes of them.
 
@@ -12,17 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from webgpt_jax.models import (
-    ActivationSharding,
-    Params,
-    ScalarTransformer,
-    TransformerConfig,
-    forward,
-    last_real,
-    unembed,
-)
+from webgpt_jax.algorithms import bc_loss, reward_model_loss
+from webgpt_jax.models import ActivationSharding, Params, ScalarTransformer, TransformerConfig, forward, unembed
 from webgpt_jax.models.parameters import Head
-from webgpt_jax.training.plans import Task
+from webgpt_jax.preflight.plans import Task
 from webgpt_jax.training.train_step import Batch, LossFunction, Metrics
 
 CLIP = 0.2  # PPO's, of ratios and values
@@ -30,45 +24,35 @@ CLIP = 0.2  # PPO's, of ratios and values
 
 def loss_for(task: Task, head: Head, config: TransformerConfig, sharding: ActivationSharding) -> LossFunction:
     """The loss of the model with that head."""
+    if task == "bc":
+        return bc_loss(config, sharding)
+    if task == "rm":
+        return reward_model_loss(config, sharding)
+    return _policy_loss(config, sharding) if head == "logits" else _value_loss(config, sharding)
 
-    def logprobs(params: Params, batch: Batch) -> jax.Array:
-        """[B, T] of the token that follows each."""
+
+def _policy_loss(config: TransformerConfig, sharding: ActivationSharding) -> LossFunction:
+    def loss(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
         hidden = forward(config, params, batch["tokens"], sharding=sharding)
         logits = unembed(config, params, hidden, sharding=sharding)
         chosen = jnp.take_along_axis(logits, batch["targets"][..., None], axis=-1)[..., 0]
-        return chosen - jax.nn.logsumexp(logits, axis=-1)
-
-    def scores(params: Params, tokens: jax.Array) -> jax.Array:
-        """[B, T]."""
-        found: jax.Array = ScalarTransformer(config, params=params, sharding=sharding)(tokens)
-        return found
-
-    def cloning(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
-        return -_mean(logprobs(params, batch), batch["mask"]), {}
-
-    def preference(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
-        better, worse = (
-            last_real(scores(params, batch[f"tokens_{side}"]), batch[f"mask_{side}"]) for side in ("a", "b")
-        )
-        return -(batch["label"] * jax.nn.log_sigmoid(better - worse)).mean(), {}
-
-    def policy(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
-        ratio = jnp.exp(logprobs(params, batch) - batch["logprobs"])
+        logprobs = chosen - jax.nn.logsumexp(logits, axis=-1)  # [B, T]
+        ratio = jnp.exp(logprobs - batch["logprobs"])
         clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
         gain = jnp.minimum(ratio * batch["advantages"], clipped * batch["advantages"])
         return -_mean(gain, batch["mask"]), {}
 
-    def value(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
-        found = scores(params, batch["tokens"])
+    return loss
+
+
+def _value_loss(config: TransformerConfig, sharding: ActivationSharding) -> LossFunction:
+    def loss(params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Metrics]:
+        found = ScalarTransformer(config, params=params, sharding=sharding)(batch["tokens"])  # [B, T]
         near = batch["values"] + jnp.clip(found - batch["values"], -CLIP, CLIP)
         errors = jnp.maximum(jnp.square(found - batch["returns"]), jnp.square(near - batch["returns"]))
         return _mean(errors, batch["mask"]), {}
 
-    if task == "bc":
-        return cloning
-    if task == "rm":
-        return preference
-    return policy if head == "logits" else value
+    return loss
 
 
 def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:

@@ -10,10 +10,10 @@ import pytest
 from tests.training.tiny import LEARNED
 from webgpt_jax.models import preset
 from webgpt_jax.models.config import AttentionKind
-from webgpt_jax.training.plan_search import alternatives, best_mesh, fits, meshes
-from webgpt_jax.training.plans import Plan, Task, estimate_memory, estimate_work
+from webgpt_jax.preflight.plan_search import alternatives, best_mesh, fits, meshes
+from webgpt_jax.preflight.plans import Plan, Task, estimate_memory, estimate_work
+from webgpt_jax.preflight.topologies import GIB, parse_topology
 from webgpt_jax.training.sharding import ShardingError
-from webgpt_jax.training.topologies import GIB, parse_topology
 
 PARAMETERS_175B = 174_604_836_864
 LARGE = preset("175b", dtype="bfloat16", param_dtype="bfloat16", remat="full", attention="splash")

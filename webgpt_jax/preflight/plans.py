@@ -1,7 +1,7 @@
 """A training run on a slice before there is one: what it keeps in memory, what it computes and moves, reckoned by hand.
 
-The reckoning of memory is checked against compiled programs (tests/training/test_preflight.py) and serves to search:
-which mesh, which slice, which batch. What counts is what the compiler says, `preflight.compile_plan`.
+The reckoning of memory is checked against compiled programs (tests/preflight/test_compiler.py) and serves to search:
+which mesh, which slice, which batch. What counts is what the compiler says, `compiler.compile_plan`.
 
 Times are bounds, not forecasts: chips at their peak in all three respects, nothing waiting. On a torus every axis is
 closed and used both ways; `tensor` communicates along one, `fsdp` and `data` along the others. On nodes of GPUs what an
@@ -21,8 +21,8 @@ from jax.sharding import AbstractMesh
 from webgpt_jax.models import TransformerConfig
 from webgpt_jax.models.flops import forward_flops, parameter_count, training_flops
 from webgpt_jax.models.parameters import Head
+from webgpt_jax.preflight.topologies import Nodes, Topology
 from webgpt_jax.training.sharding import MESH_AXES, check_batch, parameter_shardings
-from webgpt_jax.training.topologies import Nodes, Topology
 
 Task = Literal["bc", "rm", "ppo"]
 TASKS: tuple[Task, ...] = get_args(Task)

@@ -22,11 +22,11 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 
 from webgpt_jax.models.parameters import Head
+from webgpt_jax.preflight.losses import batch_shapes, loss_for
+from webgpt_jax.preflight.plans import Plan, estimate_memory
+from webgpt_jax.preflight.topologies import GIB, Topology
 from webgpt_jax.training.optimizer import OptimizerConfig, make_optimizer
-from webgpt_jax.training.plans import Plan, estimate_memory
-from webgpt_jax.training.preflight_losses import batch_shapes, loss_for
 from webgpt_jax.training.sharding import MeshConfig, MeshSharding, batch_sharding, make_mesh, replicated
-from webgpt_jax.training.topologies import GIB, Topology
 from webgpt_jax.training.train_state import abstract_train_state, shardings_of
 from webgpt_jax.training.train_step import StepConfig, make_train_step
 

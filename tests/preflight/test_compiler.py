@@ -10,10 +10,10 @@ from jax.experimental import mesh_utils
 
 from tests.training.tiny import LEARNED
 from webgpt_jax.models import preset
-from webgpt_jax.training.plans import TASKS, Plan, Task, estimate_memory
-from webgpt_jax.training.preflight import CompilerMissingError, DoesNotFitError, compile_plan, topology_devices
+from webgpt_jax.preflight.compiler import CompilerMissingError, DoesNotFitError, compile_plan, topology_devices
+from webgpt_jax.preflight.plans import TASKS, Plan, Task, estimate_memory
+from webgpt_jax.preflight.topologies import CHIPS, GIB, parse_topology
 from webgpt_jax.training.sharding import MeshConfig, ShardingError, make_mesh
-from webgpt_jax.training.topologies import CHIPS, GIB, parse_topology
 
 needs_libtpu = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="needs libtpu: pip install -e '.[tpu]'"
