@@ -21,7 +21,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from webgpt_jax.algorithms import bc_loss, bc_weight
+from numpy.typing import NDArray
 
 from experiments.pretraining.batches import (
     HELD_OUT_WORLD,
@@ -34,10 +34,12 @@ from experiments.pretraining.batches import (
     pad,
 )
 from experiments.pretraining.vocabulary import train_vocabulary
+from webgpt_jax.algorithms import bc_loss, bc_weight
 from webgpt_jax.flags import UsageError, option, parse
 from webgpt_jax.models import (
     PRESETS,
     FolderSettings,
+    Params,
     Tokenizer,
     Transformer,
     TransformerConfig,
@@ -62,7 +64,7 @@ from webgpt_jax.training import (
     shardings_of,
 )
 from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer
-from webgpt_jax.training.loop import LoopConfig, position_in, resume, train
+from webgpt_jax.training.loop import Evaluate, LoopConfig, position_in, resume, train
 from webgpt_jax.training.metrics import MetricsWriter, Progress
 from webgpt_jax.training.train_state import TrainState
 
@@ -181,12 +183,12 @@ def _vocabulary(workdir: Path) -> Tokenizer:
     return found
 
 
-def _evaluation(config: TransformerConfig, tokenizer: Tokenizer):  # type: ignore[no-untyped-def]
+def _evaluation(config: TransformerConfig, tokenizer: Tokenizer) -> Evaluate:
     """The share of exactly right completions by skill, each token being the likeliest after the right ones before."""
     held_out = dict(_held_out(tokenizer))
 
     @jax.jit
-    def likeliest(params, tokens):  # type: ignore[no-untyped-def]
+    def likeliest(params: Params, tokens: jax.Array) -> jax.Array:
         return jnp.argmax(unembed(config, params, forward(config, params, tokens)), axis=-1)
 
     def evaluate(state: TrainState) -> dict[str, float]:
@@ -201,7 +203,7 @@ def _evaluation(config: TransformerConfig, tokenizer: Tokenizer):  # type: ignor
     return evaluate
 
 
-def _held_out(tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[Batch, np.ndarray]]]:  # type: ignore[type-arg]
+def _held_out(tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[Batch, NDArray[np.bool_]]]]:
     reader = Reader(open_library(HELD_OUT_WORLD, animals=WORLD_ANIMALS), browser_config(tokenizer), 0)
     for skill in SKILLS:
         examples = [encode(reader.task(skill), tokenizer) for _ in range(TASKS_PER_SKILL)]

@@ -16,12 +16,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from webgpt_jax.algorithms import bc_loss, bc_weight
-
+from experiments.judge import make_judge
 from experiments.training_flags import TrainingFlags, main
 from experiments.training_run import Recipe, Trained, run
+from webgpt_jax.algorithms import bc_loss, bc_weight
 from webgpt_jax.datasets.batches import Batches, demonstration_batches
 from webgpt_jax.flags import UsageError, option
 from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
@@ -40,7 +41,8 @@ class BCFlags(TrainingFlags):
     stop_by: str = option("loss", "what ranks states: loss (held-out) or rm_score (of sampled episodes)")
     reward_model: str | None = option(None, "rm_score: the reward model's folder")
     web: str | None = option(None, "rm_score: where episodes browse")
-    questions: str | None = option(None, "rm_score: the questions of the episodes")
+    questions: str | None = option(None, "rm_score: a file with the questions of the episodes")
+    episodes: int = option(64, "rm_score: how many are sampled at each evaluation")
 
     def check(self) -> None:
         super().check()
@@ -48,6 +50,8 @@ class BCFlags(TrainingFlags):
             raise UsageError(f"--stop_by={self.stop_by} is none of {', '.join(STOPS)}")
         if self.stop_by == "rm_score" and self.held_out == 0:
             raise UsageError("--stop_by=rm_score evaluates beside the held-out data: --held_out must be more than 0")
+        if self.stop_by == "rm_score" and self.episodes < 1:
+            raise UsageError(f"--episodes must be at least 1, not {self.episodes}")
 
 
 def bc_recipe(flags: BCFlags, judge: Judge | None = None) -> Recipe:
@@ -86,10 +90,20 @@ def train_bc(flags: BCFlags, judge: Judge | None = None) -> Trained:
 
     Args:
       flags: checked.
-      judge: what `--stop_by=rm_score` stops by; without that flag, what it says is written down all the same.
+      judge: what `--stop_by=rm_score` stops by, in place of what its flags name; without `--stop_by`, what it says is
+        written down all the same.
     """
     if flags.stop_by == "rm_score" and judge is None:
-        raise UsageError("--stop_by=rm_score needs a judge, which this command has none of yet: --stop_by=loss")
+        missing = [name for name in ("reward_model", "web", "questions") if getattr(flags, name) is None]
+        if missing:
+            raise UsageError(f"--stop_by=rm_score needs --{missing[0]}=…")
+        judge = make_judge(
+            Path(flags.reward_model or ""),
+            flags.web or "",
+            Path(flags.questions or ""),
+            episodes=flags.episodes,
+            seed=flags.seed,
+        )
     return run(flags, bc_recipe(flags, judge))
 
 

@@ -174,7 +174,7 @@ GIVEN = ["--model=tiny", "--data=D", "--workdir=W", "--tokenizer=T"]
         (["--model=tiny", "--data=x", "--workdir=W", "--epochs=0"], "--epochs must be at least 1, not 0"),
         (["--model=tiny", "--data=x", "--workdir=W", "--held_out=1"], "--held_out must be from 0 to less than 1"),
         (["--model=tiny", "--data=x", "--workdir=W", "--stop_by=luck"], "--stop_by=luck is none of loss, rm_score"),
-        (["--model=tiny", "--data=x", "--workdir=W", "--stop_by=rm_score"], "needs a judge"),
+        (["--model=tiny", "--data=x", "--workdir=W", "--stop_by=rm_score"], "needs --reward_model=…"),
         (["--model=tiny", "--data=x", "--workdir=W", "--lenght=3"], "Unknown command line flag 'lenght'"),
         (["--model=tiny", "--data=x", "--workdir=W", "more"], "no argument 'more' is known"),
         ([*GIVEN, "--mesh_data=3"], "cannot be made of 8 devices"),
