@@ -77,7 +77,7 @@ def powers_of_two(axes: Axes, ticks: Sequence[float], labels: Sequence[str]) -> 
 
 def save(figure: Figure, path: Path, caption: str) -> None:
     """Writes a PNG file with the caption below. The same figure gives the same bytes."""
-    figure.supxlabel(textwrap.fill(caption, CAPTION_COLUMNS), fontsize=7)
+    figure.supxlabel(textwrap.fill(caption, CAPTION_COLUMNS, break_on_hyphens=False), fontsize=7)
     partial = path.with_suffix(".partial")
     figure.savefig(partial, format="png", dpi=160, metadata={"Software": None})
     partial.replace(path)

@@ -52,8 +52,8 @@ class Plan:
 
 
 SMALL = Plan(
-    demonstrations=800, questions=160, validation_questions=120, answers=3, comparisons=2, bc_epochs=3, rm_epochs=4
-)  # a study in minutes
+    demonstrations=400, bc_epochs=2, questions=160, validation_questions=120, answers=3, comparisons=2, rm_epochs=4
+)  # in minutes
 
 
 @dataclass(frozen=True)
