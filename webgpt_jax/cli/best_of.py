@@ -23,8 +23,6 @@ FORMAT = "webgpt-best-of-1"
 
 Attempts: TypeAlias = "BestOfN[Episode]"
 
-_PADDED_TO = 64  # inputs have a multiple of so many tokens, so that few programs are compiled
-
 
 def load_scorer(folder: Path) -> Callable[[Episode], float | None]:
     """The score that a reward model gives an episode's answer, None where there is none. It reads what it was trained
@@ -34,10 +32,8 @@ def load_scorer(folder: Path) -> Callable[[Episode], float | None]:
       CommandError: the folder holds no reward model, or none with a tokenizer. Scoring raises it for a score that is no
         number.
     """
-    import numpy as np
-
-    from webgpt_jax.algorithms import score
     from webgpt_jax.models import FolderSettings, PretrainedError, load_reward_model, read_settings
+    from webgpt_jax.rollout import Scorer
 
     try:
         settings = read_settings(folder) or FolderSettings("reward_model")
@@ -46,18 +42,11 @@ def load_scorer(folder: Path) -> Callable[[Episode], float | None]:
         raise CommandError(f"--reward_model: {error}") from None
     if tokenizer is None or tokenizer.eos_id is None:
         raise CommandError(f"--reward_model: {folder} has no tokenizer with an end token: put tokenizer.json beside it")
-    encode, end = tokenizer.encode, tokenizer.eos_id
-    longest = min(model.config.max_length, settings.context_tokens)
+    scorer = Scorer(model, tokenizer, settings.context_tokens, rows=1)
 
     def scored(episode: Episode) -> float | None:
-        if episode.answer is None or episode.answer_prompt is None or not episode.answer.text.strip():
-            return None
-        read = [*encode(episode.answer_prompt), *encode(episode.answer.text), end][-longest:]
-        width = min(math.ceil(len(read) / _PADDED_TO) * _PADDED_TO, model.config.max_length)
-        tokens, mask = np.zeros((1, width), np.int32), np.zeros((1, width), np.int32)
-        tokens[0, : len(read)], mask[0, : len(read)] = read, 1
-        value = float(score(model, tokens, mask)[0])
-        if not math.isfinite(value):
+        (value,) = scorer.score([episode])
+        if value is not None and not math.isfinite(value):
             raise CommandError(f"--reward_model: the score of {folder} is no number: its weights are broken")
         return value
 

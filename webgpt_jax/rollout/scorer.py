@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from webgpt_jax.algorithms import score
 from webgpt_jax.env import Episode
-from webgpt_jax.models import ScalarTransformer, Tokenizer, last_real
+from webgpt_jax.models import ScalarTransformer, Tokenizer
 
-ROWS = 64  # scored at once: short ones are padded to it, so that few programs are compiled
 LENGTHS = 64  # inputs are padded to a multiple of this
 
 
@@ -24,14 +22,19 @@ class Scorer:
       tokenizer: its own.
       length: tokens of an input at most; a longer one loses its front, as in training. None: the model's.
 
+      rows: scored at once; a batch that is not full is padded to it, so that few programs are compiled.
+
     Raises:
       ValueError: the tokenizer has no end token, which every answer ends with.
     """
 
-    def __init__(self, model: ScalarTransformer, tokenizer: Tokenizer, length: int | None = None) -> None:
+    def __init__(
+        self, model: ScalarTransformer, tokenizer: Tokenizer, length: int | None = None, rows: int = 64
+    ) -> None:
         if tokenizer.eos_id is None:
             raise ValueError("the reward model's tokenizer has no end token (eos)")
         self._model, self._tokenizer, self._end = model, tokenizer, tokenizer.eos_id
+        self._rows = rows
         self._length = min(length or model.config.max_length, model.config.max_length)
 
     def score(self, episodes: Sequence[Episode]) -> list[float | None]:
@@ -39,14 +42,14 @@ class Scorer:
         inputs = {number: self._tokens(episode) for number, episode in enumerate(episodes) if _has_answer(episode)}
         scores: list[float | None] = [None] * len(episodes)
         by_length = sorted(inputs, key=lambda number: len(inputs[number]))
-        for first in range(0, len(by_length), ROWS):
-            chosen = by_length[first : first + ROWS]
+        for first in range(0, len(by_length), self._rows):
+            chosen = by_length[first : first + self._rows]
             longest = max(len(inputs[number]) for number in chosen)
             width = min(math.ceil(longest / LENGTHS) * LENGTHS, self._model.config.max_length)
-            tokens, mask = np.zeros((ROWS, width), np.int32), np.zeros((ROWS, width), np.int32)
+            tokens, mask = np.zeros((self._rows, width), np.int32), np.zeros((self._rows, width), np.int32)
             for row, number in enumerate(chosen):
                 tokens[row, : len(inputs[number])], mask[row, : len(inputs[number])] = inputs[number], 1
-            found = np.asarray(_scores(self._model, jnp.asarray(tokens), jnp.asarray(mask)))
+            found = np.asarray(score(self._model, tokens, mask))
             for row, number in enumerate(chosen):
                 scores[number] = float(found[row])
         return scores
@@ -60,8 +63,3 @@ class Scorer:
 
 def _has_answer(episode: Episode) -> bool:
     return episode.answer is not None and bool(episode.answer.text.strip())
-
-
-def _scores(model: ScalarTransformer, tokens: jax.Array, mask: jax.Array) -> jax.Array:
-    """[B]; padding on the right needs no attention mask."""
-    return last_real(model(tokens), mask)
