@@ -29,8 +29,8 @@ from webgpt_jax.tinyweb.demonstrations import demonstrate
 from webgpt_jax.tinyweb.demonstrators import EXPERT, MIX, NOVICE, PERFECT, SKILLED, Demonstrator, Skill
 from webgpt_jax.tinyweb.language import Claim
 from webgpt_jax.tinyweb.questions import QuestionKind, TinyQuestion, questions
+from webgpt_jax.tinyweb.sites import TRUSTED
 from webgpt_jax.tinyweb.web import TINYWEB_BROWSER, Library, approximate_tokens, open_library
-from webgpt_jax.tinyweb.windows import TRUSTED
 
 
 class LibraryWeb:

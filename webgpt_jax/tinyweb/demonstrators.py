@@ -46,7 +46,8 @@ from webgpt_jax.env.commands import (
 from webgpt_jax.tinyweb.answers import compose_answer
 from webgpt_jax.tinyweb.language import BY_NAME, RELATIONS, Claim
 from webgpt_jax.tinyweb.questions import QuestionKind, TinyQuestion
-from webgpt_jax.tinyweb.windows import TRUSTED, Asked, ShownLink, Window, read_window, split_sentences
+from webgpt_jax.tinyweb.sites import TRUSTED
+from webgpt_jax.tinyweb.windows import Asked, ShownLink, Window, read_window, split_sentences
 
 Said = tuple[Claim, tuple[int, ...]]  # a claim and the references it cites
 

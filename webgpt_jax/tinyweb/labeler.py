@@ -29,9 +29,8 @@ from functools import cache
 from webgpt_jax.env import EpisodeEnd, Quote
 from webgpt_jax.tinyweb.language import FILLERS, Claim, read_claim
 from webgpt_jax.tinyweb.questions import QuestionKind, TinyQuestion
+from webgpt_jax.tinyweb.sites import TRUSTED
 from webgpt_jax.tinyweb.world import World
-
-RELIABLE = frozenset({"wiki.test", "news.test"})  # sites whose word is enough; all others are doubtful
 
 
 class Support(Enum):
@@ -173,7 +172,7 @@ def utility_of_end(question: TinyQuestion, end: EpisodeEnd, quotes: Sequence[Quo
     if flagged:
         found = {EpisodeEnd.NONSENSE: NONSENSE_FOUND, EpisodeEnd.CONTROVERSIAL: CONTROVERSIAL_INSTEAD}
         value = found.get(end, NONSENSE_MISSED)
-    judged = tuple(JudgedQuote(quote.domain, quote.domain in RELIABLE, False) for quote in quotes)
+    judged = tuple(JudgedQuote(quote.domain, quote.domain in TRUSTED, False) for quote in quotes)
     return Judgement(flagged, judged, (), (), 0.0, 0.0, 0, 0.0, 0.0, dict.fromkeys(Support, 0.0), value)
 
 
@@ -184,7 +183,7 @@ def utility(world: World, question: TinyQuestion, quotes: Sequence[Quote], answe
     claims, errors = _read(world, question, quotes, answer)
     cited = {number for claim in claims for number in claim.citations}
     judged = tuple(
-        JudgedQuote(quote.domain, quote.domain in RELIABLE, number in cited) for number, quote in enumerate(quotes, 1)
+        JudgedQuote(quote.domain, quote.domain in TRUSTED, number in cited) for number, quote in enumerate(quotes, 1)
     )
 
     answered, further = _information(question, claims)
@@ -294,7 +293,7 @@ def _read(
             elif number not in saying:
                 errors.append(CoherenceError.WRONG_REFERENCE)
         support = Support.NONE
-        if common or any(quotes[number - 1].domain in RELIABLE for number in saying):
+        if common or any(quotes[number - 1].domain in TRUSTED for number in saying):
             support = Support.STRONG
         elif saying:
             support = Support.WEAK

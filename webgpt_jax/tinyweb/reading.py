@@ -20,6 +20,7 @@ from webgpt_jax.tinyweb.answers import compose_answer
 from webgpt_jax.tinyweb.language import BY_NAME, RELATIONS, Claim, read_claim, state
 from webgpt_jax.tinyweb.lexicon import ANIMALS, FIRST_WORDS
 from webgpt_jax.tinyweb.questions import SPLITS, QuestionKind, TinyQuestion, questions
+from webgpt_jax.tinyweb.sites import TRUSTED
 from webgpt_jax.tinyweb.web import Library
 
 NOTHING = "nothing"  # the completion where what is asked for is not there
@@ -259,8 +260,6 @@ LATER = {
     "answer": 2.5,
 }
 SKILLS = tuple(LATER)
-
-TRUSTED = ("wiki.test", "news.test")  # in this order
 
 
 def _query_of(need: Claim) -> str:

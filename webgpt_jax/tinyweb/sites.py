@@ -25,6 +25,7 @@ SITES = {
     "forum.test": "The forum",
     "old.test": "Old news",
 }  # with names
+TRUSTED = ("wiki.test", "news.test")  # whose word is enough, the fullest first; the others are doubtful
 
 NEWS, THREADS, OLD = 0.4, 0.4, 0.3  # how many of all facts have an article, a thread, an old page
 NEWS_PAIRS, OLD_PAIRS = 0.4, 0.7  # how often two of them share it

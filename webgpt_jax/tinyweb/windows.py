@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from webgpt_jax.env.observation import ParsedObservation
 from webgpt_jax.env.page import ERROR_TITLE, LINK_MARKER, strip_markers
 from webgpt_jax.tinyweb.language import BY_NAME, Claim, read_claim, the
-
-TRUSTED = ("wiki.test", "news.test")  # the sites that careful people believe, the fullest first
+from webgpt_jax.tinyweb.sites import TRUSTED
 
 _HEADING = re.compile(r"(?P<title>.*?)(?: \((?P<domain>[^\s()]+)\))?")
 _ANIMAL = re.compile(r"The ([a-z]+ [a-z]+)\b")
