@@ -103,8 +103,12 @@ def llama_peer(program: Path, gguf: Path, cache: Literal["f32", "f16"]) -> Peer:
 def vllm_peer(python: Path, config: TransformerConfig, slots: int, length: int) -> Iterator[Peer]:
     """vLLM's CPU build, which another interpreter has: started once, with random weights for a Llama of this shape,
     then asked over its standard input; idle between. Its time of one token, then of all."""
+    processors = sorted(os.sched_getaffinity(0))
+    openmp = python.parent.parent / "lib/libiomp5.so"  # Intel's, which comes with the build and which it asks for
     environment = {
-        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0)))),
+        "LD_PRELOAD": str(openmp) if openmp.exists() else "",
+        "OMP_NUM_THREADS": str(len(processors)),
+        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, processors)),
         "VLLM_CPU_KVCACHE_SPACE": "2",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "HF_HUB_OFFLINE": "1",
