@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.pretraining.batches import (
+    BUCKETS,
     HELD_OUT_WORLD,
     WORLD_ANIMALS,
     Batch,
@@ -82,6 +83,7 @@ class PretrainFlags:
     tokens: int = option(4096, "tokens of a batch")
     seed: int = option(0, "of weights and tasks")
     base_step_size: float | None = option(None, "Adam's, at its peak (default: the preset's)")
+    warmup_steps: int = option(200, "updates over which the step size rises")
     evaluate_every: int = option(250, "updates between evaluations")
     keep: bool = option(False, f"copy the final folder to {DATA}/<size>")
 
@@ -109,9 +111,13 @@ def pretrain(flags: PretrainFlags) -> Path:
     name = f"tinyweb-{flags.size}"
     config, size = preset(name), flags.base_step_size or PRESETS[name].base_step_size
     tokenizer = _vocabulary(workdir)
-    mesh = make_mesh(MeshConfig())
+    mesh = make_mesh(MeshConfig(), jax.devices()[:1])  # rows differ in number from length to length
     optimizer_config = OptimizerConfig(
-        base_step_size=size, warmup_steps=200, schedule="linear", total_steps=flags.steps, end_factor=0.05
+        base_step_size=size,
+        warmup_steps=flags.warmup_steps,
+        schedule="linear",
+        total_steps=flags.steps,
+        end_factor=0.05,
     )
     optimizer = make_optimizer(optimizer_config)
     like = abstract_train_state(config, optimizer, mesh)
@@ -218,8 +224,12 @@ def _held_out(tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[Batch, NDArray[
 def main() -> int:
     try:
         flags, rest = parse(PretrainFlags, sys.argv[1:])
-        if rest or flags.size not in SIZES or flags.steps < 1 or flags.tokens < 336 or flags.evaluate_every < 1:
-            raise UsageError(f"--size is one of {', '.join(SIZES)}, numbers are above 0, --tokens is at least 336")
+        if rest or flags.size not in SIZES or flags.tokens < BUCKETS[-1] or flags.evaluate_every < 1:
+            raise UsageError(
+                f"--size is one of {', '.join(SIZES)}, --evaluate_every above 0, --tokens at least {BUCKETS[-1]}"
+            )
+        if not 0 <= flags.warmup_steps < flags.steps:
+            raise UsageError(f"--steps must be more than --warmup_steps={flags.warmup_steps}, not {flags.steps}")
     except UsageError as error:
         print(f"pretrain_tinyweb: {error}", file=sys.stderr)
         return 2
