@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 EXTRAS ?= dev,train
-QUESTION ?= Which countries border Laos?
+DEMO_FLAGS ?=
 FIND_PYTHON = for candidate in python3 python3.13 python3.12 python3.11; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; exit; fi; done
 PYTHON ?= $(shell $(FIND_PYTHON))
@@ -10,10 +10,13 @@ BIN = $(VENV)/bin
 BASE = $(VENV)/.installed
 DEV = $(VENV)/.installed-$(EXTRAS)
 
-.PHONY: demo test slow parity .parity lint bench clean
+.PHONY: demo .demo test slow parity .parity lint bench clean
 
-demo: $(BASE)  ## answer a question from the bundled web
-	$(BIN)/webgpt ask "$(QUESTION)"
+demo:  ## train, pick and measure on a synthetic web: 10 minutes
+	@$(MAKE) --no-print-directory EXTRAS=train,studies .demo
+
+.demo: $(DEV)
+	@$(BIN)/webgpt demo $(DEMO_FLAGS)
 
 test: $(DEV)  ## everything but the long tests
 	$(BIN)/python -m pytest -m "not slow"
