@@ -60,8 +60,18 @@ from webgpt_jax.training.preemption import PREEMPTED
 PRETRAINED = Path(__file__).resolve().parents[1] / FAMILY / SIZES[0]
 
 
+# Batches are small, so that there are some hundred updates: the average of weights, which is the final model, holds
+# 0.99^updates of the model that was begun with.
 PLAN = Plan(
-    demonstrations=400, bc_epochs=2, questions=160, validation_questions=120, answers=3, comparisons=2, rm_epochs=4
+    demonstrations=400,
+    bc_batch=8,
+    bc_epochs=2,
+    questions=160,
+    validation_questions=120,
+    answers=3,
+    comparisons=2,
+    rm_batch=8,
+    rm_epochs=6,
 )
 
 
@@ -96,13 +106,13 @@ def run(flags: DemoFlags, counts: Counts | None = None) -> Path:
     _check(start)
     figure5 = BestOfNFlags(models=str(start), workdir=str(workdir), test_questions=counts.asked, n=n)
     figure8 = FrontierFlags(models=str(start), workdir=str(workdir), test_questions=counts.asked, n=n)
-    settings = {"test_questions": counts.asked, "n": n, "weights": _digest(start)}
+    settings = {"questions": counts.asked, "n": n, "weights": _digest(start)}
 
-    with open_study("demo", figure5, settings, plan=plan, say=_silent) as study:
+    with open_study("demo", figure5, {}, plan=plan, say=_silent) as study:
         (model,) = study.models
         folder, size = study.folder(model), model.name
+        stages = Stages(workdir, settings)
         print(f"TinyWeb, which is synthetic; a model of {model.parameters:,} parameters; all is kept in {workdir}")
-        stages = Stages(workdir)
 
         # ---- policy
         stages.run("demonstrations", lambda: _demonstrate(workdir, start, plan), workdir / "demonstrations.jsonl")

@@ -10,10 +10,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
+
+from experiments.training_flags import RunError
 
 NAME_COLUMNS = 26
 TICK_S = 0.5  # between two looks at the clock, on a terminal
@@ -25,13 +27,20 @@ class Stages:
 
     Args:
       folder: where stages.json keeps what each came to, and demo.log what was said meanwhile on a terminal.
+      settings: what the results depend on, as JSON has it.
       stream: where the lines go; by default standard output.
+
+    Raises:
+      RunError: what is kept was made with other settings.
     """
 
-    def __init__(self, folder: Path, stream: TextIO | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any], stream: TextIO | None = None) -> None:
         self._path, self._log = folder / "stages.json", folder / "demo.log"
-        self._stream = sys.stdout if stream is None else stream
-        self._kept: dict[str, str] = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
+        self._settings, self._stream = dict(settings), sys.stdout if stream is None else stream
+        kept = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {"settings": settings}
+        if kept["settings"] != self._settings:
+            raise RunError(f"{folder} was made with {kept['settings']}, not {self._settings}: give another --workdir")
+        self._kept: dict[str, str] = kept.get("results", {})
 
     def run(self, name: str, work: Callable[[], str], output: Path) -> None:
         """Does a stage and keeps its result; where it was done before, only says what it came to.
@@ -49,7 +58,7 @@ class Stages:
             result = work()
         self._kept[name] = result
         partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(self._kept, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps({"settings": self._settings, "results": self._kept}, indent=2) + "\n", "utf-8")
         partial.replace(self._path)
         self._say(name, f"{time.monotonic() - begin:.0f} s", result)
 
@@ -67,7 +76,7 @@ class Live(io.TextIOBase):
 
     def __init__(self, name: str, log: Path) -> None:
         self._name, self._path = name, log
-        self._said = ""
+        self._line = self._said = ""  # what is being said, and the last that was
         self._lock = threading.Lock()
         self._ended = threading.Event()
 
@@ -97,11 +106,13 @@ class Live(io.TextIOBase):
     def write(self, text: str) -> int:
         with self._lock:
             for piece in re.split(r"(?<=[\r\n])", text):
-                said = _ESCAPE.sub("", piece).strip()
-                self._said = said or self._said
-                if said and piece.endswith("\n"):
-                    self._log.write(f"{said}\n")
+                self._line += _ESCAPE.sub("", piece)
+                self._said = self._line.strip() or self._said
+                if piece.endswith("\n") and self._line.strip():
+                    self._log.write(f"{self._line.strip()}\n")
                     self._log.flush()
+                if piece.endswith(("\r", "\n")):
+                    self._line = ""
         return len(text)
 
     def _tick(self) -> None:

@@ -40,10 +40,9 @@ def run(arguments: Sequence[str]) -> int:
         raise CommandError(f"the demo needs {', '.join(missing)}: pip install -e '.[train,studies]', or make demo")
     path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
     sys.stdout.flush()
+    command = [sys.executable, "-P", "-m", "experiments.demo", *arguments]
     # In this process's place, so that Ctrl-C reaches the training alone, which saves before it leaves.
-    os.execve(
-        sys.executable, [sys.executable, "-m", "experiments.demo", *arguments], {**os.environ, "PYTHONPATH": path}
-    )
+    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})
 
 
 def _is_installed(name: str) -> bool:
