@@ -2,6 +2,7 @@
 
     python -m experiments.pretrain_tinyweb --size=0.3m --workdir=runs/pretrain-0.3m      # an hour or two on 2 cores
     python -m experiments.pretrain_tinyweb --size=0.3m --workdir=runs/pretrain-0.3m --keep  # and put into data/tinyweb
+    python -m experiments.pretrain_tinyweb --size=0.3m --show_skills    # what the one that is kept there can do
 
 They read pages and do reading tasks (webgpt_jax/tinyweb/reading.py) of worlds that nothing else is trained or tested
 on, with the loss on every token, the answers' counting more. Every so many updates the share of exactly right answers
@@ -14,44 +15,36 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from experiments.pretraining.batches import (
     BUCKETS,
-    HELD_OUT_WORLD,
-    WORLD_ANIMALS,
     Batch,
     BatchConfig,
     batches,
-    browser_config,
-    encode,
-    pad,
 )
+from experiments.pretraining.skills import skill_measure
 from experiments.pretraining.vocabulary import train_vocabulary
 from webgpt_jax.algorithms import bc_loss, bc_weight
 from webgpt_jax.flags import UsageError, option, parse
 from webgpt_jax.models import (
     PRESETS,
     FolderSettings,
-    Params,
+    PretrainedError,
     Tokenizer,
     Transformer,
     TransformerConfig,
-    forward,
+    load_pretrained,
+    parameters,
     preset,
     save_pretrained,
-    unembed,
 )
+from webgpt_jax.models.checkpoint_folder import CheckpointError
 from webgpt_jax.models.tokenizer import tokenizer_from_folder
-from webgpt_jax.tinyweb.reading import SKILLS, Reader
-from webgpt_jax.tinyweb.web import TINYWEB_BROWSER, open_library
+from webgpt_jax.tinyweb.web import TINYWEB_BROWSER
 from webgpt_jax.training import (
     MeshConfig,
     MeshSharding,
@@ -71,7 +64,8 @@ from webgpt_jax.training.train_state import TrainState
 
 DATA = Path("data/tinyweb")
 SIZES = ("0.3m", "1m", "3m")
-TASKS_PER_SKILL = 64  # of the held-out world
+TASKS_PER_SKILL = 64  # of the held-out world, at an evaluation
+MEASURED_TASKS = 512  # for `--show_skills`
 EXACT = "validation/exact/"
 
 
@@ -85,6 +79,7 @@ class PretrainFlags:
     base_step_size: float | None = option(None, "Adam's, at its peak (default: the preset's)")
     warmup_steps: int = option(200, "updates over which the step size rises")
     evaluate_every: int = option(250, "updates between evaluations")
+    show_skills: bool = option(False, f"measure the model in {DATA}/<size> instead, and print it")
     keep: bool = option(False, f"copy the final folder to {DATA}/<size>")
 
 
@@ -190,35 +185,22 @@ def _vocabulary(workdir: Path) -> Tokenizer:
 
 
 def _evaluation(config: TransformerConfig, tokenizer: Tokenizer) -> Evaluate:
-    """The share of exactly right completions by skill, each token being the likeliest after the right ones before."""
-    held_out = dict(_held_out(tokenizer))
-
-    @jax.jit
-    def likeliest(params: Params, tokens: jax.Array) -> jax.Array:
-        return jnp.argmax(unembed(config, params, forward(config, params, tokens)), axis=-1)
+    measure = skill_measure(config, tokenizer, TASKS_PER_SKILL)
 
     def evaluate(state: TrainState) -> dict[str, float]:
-        found = {}
-        for skill, (rows, answers) in held_out.items():
-            said = np.asarray(likeliest(state.ema_params, rows["tokens"]))
-            right = np.where(answers, said == rows["targets"], True).all(axis=1)
-            found[EXACT + skill] = float(right.mean())
-        print({skill.removeprefix(EXACT): round(share, 2) for skill, share in found.items()}, file=sys.stderr)
-        return found
+        assert state.ema_params is not None
+        return {EXACT + skill: share for skill, share in measure(state.ema_params).items()}
 
     return evaluate
 
 
-def _held_out(tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[Batch, NDArray[np.bool_]]]]:
-    reader = Reader(open_library(HELD_OUT_WORLD, animals=WORLD_ANIMALS), browser_config(tokenizer), 0)
-    for skill in SKILLS:
-        examples = [encode(reader.task(skill), tokenizer) for _ in range(TASKS_PER_SKILL)]
-        length = max(len(tokens) for tokens, _ in examples) - 1
-        rows = pad(examples, length)
-        answers = np.zeros(rows["tokens"].shape, bool)
-        for row, (tokens, given) in enumerate(examples):
-            answers[row, given - 1 : len(tokens) - 1] = True
-        yield skill, (rows, answers)
+def show_skills(size: str) -> None:
+    """Prints what the model that is kept can do."""
+    model, tokenizer = load_pretrained(DATA / size)
+    if tokenizer is None:
+        raise PretrainedError(f"{DATA / size} has no tokenizer")
+    for skill, share in skill_measure(model.config, tokenizer, MEASURED_TASKS)(parameters(model)).items():
+        print(f"{skill:10} {share:.3f}")
 
 
 def main() -> int:
@@ -233,7 +215,14 @@ def main() -> int:
     except UsageError as error:
         print(f"pretrain_tinyweb: {error}", file=sys.stderr)
         return 2
-    print(pretrain(flags))
+    try:
+        if flags.show_skills:
+            show_skills(flags.size)
+        else:
+            print(pretrain(flags))
+    except (CheckpointError, PretrainedError) as error:
+        print(f"pretrain_tinyweb: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
