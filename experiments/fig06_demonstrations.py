@@ -8,8 +8,9 @@ To see: the score rises with both. The paper: +0.13 for each doubling of the dem
 parameters. Everything here is synthetic: questions, web, demonstrations and labelers.
 
 Behaviour cloning on 1/8, 1/4, 1/2 and all of the demonstrations' questions, a smaller share's being among a larger's,
-each for as many epochs and by the same settings. The answers to held-out questions are scored by one validation reward
-model, the largest size's; an episode without an answer scores as the worst answer does.
+each for as many epochs and by the same settings; only the average of weights forgets faster where there are fewer
+updates. The answers to held-out questions are scored by one validation reward model, the largest size's; an episode
+without an answer scores as the worst answer does.
 """
 
 from __future__ import annotations

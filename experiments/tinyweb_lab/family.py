@@ -51,9 +51,17 @@ class Plan:
     rm_epochs: int = 6
 
 
+# In minutes: the demo's.
 SMALL = Plan(
-    demonstrations=400, bc_epochs=2, questions=160, validation_questions=120, answers=3, comparisons=2, rm_epochs=4
-)  # in minutes
+    demonstrations=400,
+    questions=160,
+    validation_questions=120,
+    answers=3,
+    comparisons=2,
+    bc_batch=8,
+    bc_epochs=2,
+    rm_batch=8,
+)
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,7 @@ def clone(pretrained: Path, demonstrations: Path, workdir: Path, plan: Plan, sha
         batch_size=plan.bc_batch,
         multiplier=plan.bc_multiplier,
         epochs=plan.bc_epochs,
+        ema_decay=_decay(BCFlags.ema_decay, share),
         share=share,
         seed=plan.seed,
         patience=0,
@@ -171,11 +180,18 @@ def train_reward_model(policy: Path, data: Path, workdir: Path, plan: Plan, shar
         batch_size=plan.rm_batch,
         multiplier=plan.rm_multiplier,
         epochs=plan.rm_epochs,
+        ema_decay=_decay(RMFlags.ema_decay, share),
         share=share,
         seed=plan.seed,
         patience=0,
     )
     return _once(workdir, flags, train_rm)
+
+
+def _decay(paper: float, share: float) -> float:
+    """With a share of the data there are as many fewer updates: the average of weights then forgets as much faster, or
+    it would be mostly of the first weights (our reading)."""
+    return round(1 - (1 - paper) / share, 9)
 
 
 def _once(workdir: Path, flags: Flags, train: Callable[[Flags], Trained]) -> Trained:

@@ -36,6 +36,7 @@ from experiments.studies.slopes import mean_slope, said
 from experiments.studies.study import StudyFlags, main, open_study
 from experiments.tinyweb_lab import family
 from experiments.training_flags import RunError
+from experiments.training_run import Trained
 from tests.datasets.samples import episode
 from tests.experiments.training_samples import write_tokenizer
 from webgpt_jax.env import Browser, Episode, episode_to_json, run_episode
@@ -153,6 +154,31 @@ def test_one_value_of_x_has_no_slope() -> None:
 def test_shares() -> None:
     assert [name_of(share) for share in SHARES] == ["1/8", "1/4", "1/2", "1"]
     assert folder_of(0.125, 2) == "1-8-seed2"
+
+
+def test_a_share_is_averaged_over_the_same_part_of_its_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Any] = []
+
+    def train(flags: Any) -> Trained:
+        taken.append(flags)
+        return Trained(tmp_path / "final", 3, "total", 2, 0.5)
+
+    monkeypatch.setattr(family, "train_bc", train)
+    monkeypatch.setattr(family, "train_rm", train)
+    plan = family.Plan(seed=7)
+    for share, expected in ((1.0, 0.99), (0.5, 0.98), (0.125, 0.92)):
+        for kind in ("bc", "rm"):
+            workdir = tmp_path / f"{kind}{share}"
+            workdir.mkdir()
+            start = family.clone if kind == "bc" else family.train_reward_model
+            trained = start(tmp_path / "model", tmp_path / "data", workdir, plan, share)
+            assert (taken[-1].ema_decay, taken[-1].share, taken[-1].seed) == (expected, share, 7)
+            assert start(tmp_path / "model", tmp_path / "data", workdir, plan, share) == replace(
+                trained, final=workdir / "final"
+            )
+    assert len(taken) == 6  # what has been trained is not trained again
 
 
 def test_the_lengths_of_an_episode(tmp_path: Path) -> None:
