@@ -37,9 +37,10 @@ class Stages:
     def __init__(self, folder: Path, settings: Mapping[str, Any], stream: TextIO | None = None) -> None:
         self._path, self._log = folder / "stages.json", folder / "demo.log"
         self._settings, self._stream = dict(settings), sys.stdout if stream is None else stream
-        kept = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {"settings": settings}
-        if kept["settings"] != self._settings:
-            raise RunError(f"{folder} was made with {kept['settings']}, not {self._settings}: give another --workdir")
+        kept: dict[str, Any] = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
+        before = kept.get("settings", self._settings)
+        if before != self._settings:
+            raise RunError(f"{folder} was made with {before}, not {self._settings}: give another --workdir")
         self._kept: dict[str, str] = kept.get("results", {})
 
     def run(self, name: str, work: Callable[[], str], output: Path) -> None:
