@@ -9,10 +9,11 @@ doubling of the comparisons, +0.4 for each doubling of parameters; two labelers 
 synthetic: questions, web and labelers.
 
 Reward models are trained on 1/8, 1/4, 1/2 and all of the comparisons' questions, a smaller share's being among a
-larger's, as in figure 6. The comparisons, and the answers to held-out questions that accuracy is measured on, are of one
-policy, the largest size's, so that sizes differ in the reward model alone (our reading). Accuracy is how often a labeler
-is expected to agree, a tie against a difference counting half, on all pairs of different answers to a question; it is
-not measured on what training stops by. The lines are a labeler against another one, and against the majority of several.
+larger's, as in figure 6. The comparisons, and the answers to held-out questions that accuracy is measured on, are of
+one policy, the largest size's, so that sizes differ in the reward model alone (our reading). Accuracy is how often a
+labeler is expected to agree, a tie against a difference counting half, on all pairs of different answers to a
+question; it is not measured on what training stops by. The lines are a labeler against another one, and against the
+majority of several.
 """
 
 from __future__ import annotations
