@@ -16,10 +16,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from webgpt_jax.algorithms import reward_model_loss, reward_model_weight
-
 from experiments.training_flags import TrainingFlags, main
 from experiments.training_run import Recipe, Trained, run
+from webgpt_jax.algorithms import reward_model_loss, reward_model_weight
 from webgpt_jax.datasets.batches import Batches, comparison_batches
 from webgpt_jax.flags import option
 from webgpt_jax.models import Tokenizer

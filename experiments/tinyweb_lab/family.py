@@ -46,6 +46,7 @@ class Plan:
     bc_batch: int = 32  # rows of packed examples
     bc_multiplier: float = 0.3  # of the base step size; the paper's 0.1 is for batches of 512 and as many steps
     bc_epochs: int = 4
+    rm_length: int = 224  # tokens of a prompt and answer: the longest have some 150
     rm_batch: int = 64
     rm_multiplier: float = 0.1
     rm_epochs: int = 6
@@ -177,6 +178,7 @@ def train_reward_model(policy: Path, data: Path, workdir: Path, plan: Plan, shar
         model=str(policy),
         data=str(data),
         workdir=str(workdir),
+        length=plan.rm_length,
         batch_size=plan.rm_batch,
         multiplier=plan.rm_multiplier,
         epochs=plan.rm_epochs,
