@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,10 @@ os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 for flag, value in XLA_FLAGS.items():
     if flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
+
+# A shell's background job ignores Ctrl-C, and so would the commands that tests send it to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _NeedsTrain(pytest.Module):
