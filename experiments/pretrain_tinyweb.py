@@ -66,7 +66,7 @@ DATA = Path("data/tinyweb")
 SIZES = ("0.3m", "1m", "3m")
 TASKS_PER_SKILL = 64  # of the held-out world, at an evaluation
 MEASURED_TASKS = 512  # for `--show_skills`
-EXACT = "validation/exact/"
+EXACT = "validation/exact_"
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def test_a_run_leaves_a_folder_that_loads_and_goes_on_where_it_was_left(tokenize
     assert pretrain(flags) == workdir / "final"
     final = pretrain(replace(flags, steps=3))
     lines = read_metrics(workdir)
-    assert [line["step"] for line in lines if "validation/exact/copy" in line] == [1, 2, 3]
+    assert [line["step"] for line in lines if "validation/exact_copy" in line] == [1, 2, 3]
     model, found = load_pretrained(final)
     assert found is not None
     assert (model.config.vocab_size, model.config.num_layers) == (1152, 4)
