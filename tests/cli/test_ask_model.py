@@ -152,7 +152,9 @@ def test_a_scripted_question_loads_no_jax(home: Path, arguments: list[str]) -> N
     assert done.stderr.splitlines()[-1] == "False"
 
 
-@pytest.mark.parametrize(("answer", "said"), [("Cold.", True), ("Cold [2].", True), ("Cold [1].", False)])
+@pytest.mark.parametrize(
+    ("answer", "said"), [("Cold.", True), ("Cold [2].", True), ("Cold [1].", False), ("Cold [2, 1].", False)]
+)
 def test_an_answer_that_cites_nothing_is_said_to(answer: str, said: bool) -> None:
     quote = Quote("It is cold.", "Mongolia", "m.example", "http://m.example/", 0, 11)
     episode = Episode("Why?", (), (quote,), EpisodeEnd.ANSWER, "Why?■\n", Action(answer))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from typing import TextIO
 
 from webgpt_jax.env import BrowserState, Episode, EpisodeEnd, Step, clean, clean_line
+from webgpt_jax.feedback.citations import cited_numbers
 
 LOG_COLUMNS = 120
-CITATION = re.compile(r"\[([0-9]{1,6})\]")
 
 WHY_NO_ANSWER = {
     EpisodeEnd.ANSWER: "the policy gave an empty answer",
@@ -30,8 +29,7 @@ def answer_text(episode: Episode) -> str:
     answer = clean(episode.answer.text).strip() if episode.answer else ""
     if answer:
         lines += [answer, ""]
-        cited = {int(number) for number in CITATION.findall(answer)}
-        if episode.quotes and not cited & set(range(1, len(episode.quotes) + 1)):
+        if episode.quotes and not any(1 <= number <= len(episode.quotes) for number in cited_numbers(answer)):
             lines += ["(The answer cites none of what was quoted.)", ""]
     else:
         why = WHY_NO_ANSWER[episode.end]

@@ -47,6 +47,11 @@ def split_sentences(line: str) -> list[Sentence]:
     return [*sentences, _sentence(line[begin:])] if begin < len(line) else sentences
 
 
-def _sentence(text: str) -> Sentence:
+def cited_numbers(text: str) -> tuple[int, ...]:
+    """The numbers that a text cites, each once, in its order."""
     numbers = (int(number) for found in CITATION.finditer(text) for number in NUMBER.findall(found[1]))
-    return Sentence(text, tuple(dict.fromkeys(numbers)))
+    return tuple(dict.fromkeys(numbers))
+
+
+def _sentence(text: str) -> Sentence:
+    return Sentence(text, cited_numbers(text))
