@@ -9,21 +9,18 @@ import importlib.util
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from webgpt_jax.cli import CommandError
 from webgpt_jax.env import BrowserConfig, Policy
 from webgpt_jax.flags import UsageError, option
 
 if TYPE_CHECKING:
-    import jax
-
-    from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
+    from webgpt_jax.models import FolderSettings
     from webgpt_jax.rollout import Prompts
-    from webgpt_jax.sampling import CommandRules
 
 POLICIES = ("scripted", "model")
 
@@ -39,8 +36,6 @@ LEAST_OBSERVATION = 256  # tokens
 PAPER_TEMPERATURE = 0.8
 # A model that knows the commands from its prompt alone gets no further with more actions, and strays when sampled.
 UNTRAINED_ACTIONS, UNTRAINED_TEMPERATURE = 10, 0.0
-
-_Opened: TypeAlias = "AbstractContextManager[tuple[Callable[[jax.Array], Policy], BrowserConfig]]"
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ def _open_model(flags: PolicyFlags, concurrency: int, several: bool) -> Iterator
 
     from webgpt_jax.models import FolderSettings, PretrainedError, load_pretrained, read_settings, smollm2_path
     from webgpt_jax.models.checkpoint_folder import is_checkpoint
-    from webgpt_jax.rollout import ChatPrompts, PlainPrompts, may_stand_in_query
+    from webgpt_jax.rollout import ChatPrompts, PlainPrompts, may_stand_in_query, open_player
     from webgpt_jax.sampling import CommandRules, use_compilation_cache, vocabulary_of
 
     path = smollm2_path() if flags.model is None else Path(flags.model)
@@ -151,29 +146,24 @@ def _open_model(flags: PolicyFlags, concurrency: int, several: bool) -> Iterator
     cache = _cache_folder()
     if cache is not None:
         use_compilation_cache(cache)
-    opened: _Opened
-    if ours is not None and rules is None:
-        opened = _as_trained(model, tokenizer, settings, concurrency, temperature)
-    else:
-        opened = _as_told(model, tokenizer, settings, concurrency, temperature, prompts, rules)
     key = jax.random.key(flags.seed)
-    with opened as (policy, browser):
+    with open_player(
+        model,
+        tokenizer,
+        settings,
+        slots=concurrency,
+        temperature=temperature,
+        name=path.name,
+        prompts=prompts,
+        rules=rules,
+    ) as player:
 
         def make(question: str, attempt: int) -> Policy:
             of_question = jax.random.fold_in(key, zlib.crc32(question.encode("utf-8")))  # whatever is asked beside it
-            return policy(jax.random.fold_in(of_question, attempt))
+            return player.policy(jax.random.fold_in(of_question, attempt))
 
-        yield Policies(
-            make,
-            browser,
-            {
-                "policy": "model",
-                "model": path.name,
-                "temperature": f"{temperature:g}",
-                "seed": str(flags.seed),
-                "commands_only": "no" if rules is None else "yes",
-            },
-        )
+        said = {"seed": str(flags.seed), "commands_only": "no" if rules is None else "yes"}
+        yield Policies(make, player.browser, {**player.info, **said})
 
 
 def _foreign(*, small: bool) -> FolderSettings:
@@ -185,50 +175,6 @@ def _foreign(*, small: bool) -> FolderSettings:
             "pretrained", window_chars=1500, context_tokens=1536, max_answer_tokens=96, max_actions=UNTRAINED_ACTIONS
         )
     return FolderSettings("pretrained", context_tokens=4096, max_actions=UNTRAINED_ACTIONS)
-
-
-@contextmanager
-def _as_trained(
-    model: Transformer, tokenizer: Tokenizer, settings: FolderSettings, slots: int, temperature: float
-) -> Iterator[tuple[Callable[[jax.Array], Policy], BrowserConfig]]:
-    """A model of ours, free to write what it likes, as in its training."""
-    from webgpt_jax.rollout import open_player
-
-    with open_player(model, tokenizer, settings, slots=slots, temperature=temperature) as player:
-        yield player.policy, player.browser
-
-
-@contextmanager
-def _as_told(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    settings: FolderSettings,
-    slots: int,
-    temperature: float,
-    prompts: Prompts,
-    rules: CommandRules | None,
-) -> Iterator[tuple[Callable[[jax.Array], Policy], BrowserConfig]]:
-    """A model that its prompts tell what to do, or that is kept to commands."""
-    from webgpt_jax.rollout import ModelPolicy, PlainPrompts, SamplingConfig, offer_of, short_offer_of
-    from webgpt_jax.sampling import Engine, EngineConfig
-
-    context = min(model.config.max_length, settings.context_tokens)
-    room = context - prompts.overhead
-    browser = BrowserConfig(
-        max_actions=settings.max_actions,
-        count_tokens=tokenizer.count,
-        max_observation_tokens=room - settings.max_command_tokens,
-        max_reference_tokens=(room - settings.max_answer_tokens) // 2,  # the question has the other half
-        window_chars=settings.window_chars,
-    )
-    sampling = SamplingConfig(temperature, settings.max_command_tokens, settings.max_answer_tokens)
-    offer = offer_of if isinstance(prompts, PlainPrompts) else short_offer_of
-    with Engine(model, EngineConfig(slots=slots, max_length=context)) as engine:
-
-        def policy(key: jax.Array) -> Policy:
-            return ModelPolicy(engine, tokenizer, prompts, key, rules=rules, offer=offer, config=sampling)
-
-        yield policy, browser
 
 
 def _cache_folder() -> Path | None:

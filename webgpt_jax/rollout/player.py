@@ -11,8 +11,9 @@ import jax
 
 from webgpt_jax.env import Browser, BrowserConfig, Episode, Web, run_episode
 from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
-from webgpt_jax.rollout.model_policy import ModelPolicy, PlainPrompts, SamplingConfig
-from webgpt_jax.sampling import Engine, EngineConfig
+from webgpt_jax.rollout.model_policy import ModelPolicy, PlainPrompts, Prompts, SamplingConfig
+from webgpt_jax.rollout.offer import offer_of, short_offer_of
+from webgpt_jax.sampling import CommandRules, Engine, EngineConfig
 
 
 @dataclass(frozen=True)
@@ -29,20 +30,14 @@ class Player:
     """Policies of one model, all of which share its engine. Made by `open_player`.
 
     Attributes:
+      policy: makes the policy of one episode from its key.
       browser: what the model is to be shown.
       info: what episodes say of it.
     """
 
+    policy: Callable[[jax.Array], ModelPolicy]
     browser: BrowserConfig
     info: Mapping[str, str]
-    _engine: Engine
-    _tokenizer: Tokenizer
-    _sampling: SamplingConfig
-
-    def policy(self, key: jax.Array) -> ModelPolicy:
-        """A policy for one episode."""
-        prompts = PlainPrompts(self._tokenizer)
-        return ModelPolicy(self._engine, self._tokenizer, prompts, key, config=self._sampling)
 
     async def play(self, web: Web, task: Task, *, deadline_s: float | None = None) -> Episode:
         """One episode on a web."""
@@ -92,24 +87,34 @@ def open_player(
     slots: int = 16,
     temperature: float = 0.8,
     name: str = "model",
+    prompts: Prompts | None = None,
+    rules: CommandRules | None = None,
 ) -> Iterator[Player]:
-    """A player of a model that was trained to browse, until the engine is closed.
+    """A player of a model, until the engine is closed.
 
     Args:
       settings: of the model's folder: how it browses.
       slots: completions sampled at once.
       temperature: the paper's by default; 0 is greedy.
       name: of the model, in the episodes' info.
+      prompts: how it is told what to do; by default as in training, by the observation alone.
+      rules: where given, it can write nothing but the commands that are on offer.
     """
+    prompts = PlainPrompts(tokenizer) if prompts is None else prompts
+    offer = offer_of if isinstance(prompts, PlainPrompts) else short_offer_of
     context = min(model.config.max_length, settings.context_tokens)
+    room = context - prompts.overhead
     browser = BrowserConfig(
         max_actions=settings.max_actions,
         count_tokens=tokenizer.count,
-        max_observation_tokens=context - settings.max_command_tokens,
-        max_reference_tokens=(context - settings.max_answer_tokens) // 2,  # the question has the other half
+        max_observation_tokens=room - settings.max_command_tokens,
+        max_reference_tokens=(room - settings.max_answer_tokens) // 2,  # the question has the other half
         window_chars=settings.window_chars,
     )
     sampling = SamplingConfig(temperature, settings.max_command_tokens, settings.max_answer_tokens)
     with Engine(model, EngineConfig(slots=slots, max_length=context)) as engine:
-        info = {"policy": "model", "model": name, "temperature": f"{temperature:g}"}
-        yield Player(browser, info, engine, tokenizer, sampling)
+
+        def policy(key: jax.Array) -> ModelPolicy:
+            return ModelPolicy(engine, tokenizer, prompts, key, rules=rules, offer=offer, config=sampling)
+
+        yield Player(policy, browser, {"policy": "model", "model": name, "temperature": f"{temperature:g}"})
