@@ -7,11 +7,9 @@ from collections import Counter
 
 import pytest
 
-from webgpt_jax.env import Page
-from webgpt_jax.env.page import Link
 from webgpt_jax.tinyweb.answers import read_answer
 from webgpt_jax.tinyweb.language import Claim, read_claim
-from webgpt_jax.tinyweb.reading import NOTHING, SKILLS, Reader, Reading, best_link, sentence_for
+from webgpt_jax.tinyweb.reading import NOTHING, SKILLS, Reader, Reading, sentence_for
 from webgpt_jax.tinyweb.web import TINYWEB_BROWSER, Library, approximate_tokens, open_library
 
 
@@ -92,18 +90,8 @@ def test_an_answer_says_what_its_quotes_say(tasks: dict[str, list[Reading]]) -> 
             assert claim == quoted or (claim.denied and claim.value != quoted.value)
 
 
-def test_best_link_and_sentence_by_hand() -> None:
-    links = [
-        Link(0, "The moss owl and its food?", "http://forum.test/1", "forum.test"),
-        Link(1, "The moss crow", "http://wiki.test/2", "wiki.test"),
-        Link(2, "The moss owl and its food", "http://news.test/3", "news.test"),
-        Link(3, "The moss owl", "http://wiki.test/4", "wiki.test"),
-    ]
+def test_a_sentence_by_hand() -> None:
     need = Claim("moss owl", "food", "nuts")
-    text = "\n".join(link.marker("") for link in links)
-    assert best_link(Page("", "", "search:", text, links), need) == 3
-    assert best_link(Page("", "", "search:", "\n".join(text.split("\n")[:3]), links[:3]), need) == 2
-    assert best_link(Page("", "", "search:", "\n".join(text.split("\n")[:2]), links[:2]), need) is None
     page = "Food\nThe moss owl is a small animal. The moss owl feeds on figs. The moss crow eats nuts."
     assert sentence_for(page, need) == "The moss owl feeds on figs."
     assert sentence_for(page, Claim("moss owl", "home", "caves")) is None

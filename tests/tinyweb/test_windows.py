@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webgpt_jax.env import ParsedObservation
 from webgpt_jax.tinyweb.language import Claim
-from webgpt_jax.tinyweb.windows import Asked, Sentence, ShownLink, read_window
+from webgpt_jax.tinyweb.windows import Asked, Sentence, ShownLink, best_link, read_window
 
 FOOD = Asked("moss owl", "food")
 
@@ -58,6 +58,18 @@ def test_results() -> None:
     assert [link.animal for link in window.links] == ["moss owl", "moss owl", "moss owl", None]
     assert [link.promises(FOOD) for link in window.links] == [True, False, False, False]
     assert [link.is_article("moss owl") for link in window.links] == [False, True, False, False]
+
+
+def test_the_best_link_is_the_article_or_trusted_news() -> None:
+    links = [
+        ShownLink(0, "The moss owl and its food?", "forum.test"),
+        ShownLink(1, "The moss crow", "wiki.test"),
+        ShownLink(2, "The moss owl and its food", "news.test"),
+        ShownLink(3, "The moss owl", "wiki.test"),
+    ]
+    assert best_link(links, FOOD) == links[3]
+    assert best_link(links[:3], FOOD) == links[2]
+    assert best_link(links[:2], FOOD) is None
 
 
 def test_other_pages() -> None:

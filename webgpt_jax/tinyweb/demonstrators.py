@@ -47,7 +47,7 @@ from webgpt_jax.tinyweb.answers import compose_answer
 from webgpt_jax.tinyweb.language import BY_NAME, RELATIONS, Claim
 from webgpt_jax.tinyweb.questions import QuestionKind, TinyQuestion
 from webgpt_jax.tinyweb.sites import TRUSTED
-from webgpt_jax.tinyweb.windows import Asked, ShownLink, Window, read_window, split_sentences
+from webgpt_jax.tinyweb.windows import Asked, Window, best_link, read_window, split_sentences
 
 Said = tuple[Claim, tuple[int, ...]]  # a claim and the references it cites
 
@@ -215,7 +215,8 @@ class Demonstrator:
     def _open(self, results: Window, asked: Asked, seen: ParsedObservation) -> Command:
         """Follows a result that was not followed since the search."""
         links = [link for link in results.links if f"Click {link.text} {link.domain}" not in _since_search(seen)]
-        best = _best_link(links, asked)
+        lists = (link for link in links if link.text == f"All {asked.animal.split()[1]}")
+        best = best_link(links, asked) or next(lists, None)  # else the list of all animals of that name
         doubtful = [link for link in links if link.domain not in TRUSTED and link.promises(asked)]
         others = [link for link in links if link.animal not in (None, asked.animal)]
         if doubtful and self._slips(self._skill.trusting):
@@ -320,14 +321,6 @@ def _searched(seen: ParsedObservation, animal: str) -> bool:
     """Whether the last search named the animal."""
     searches = [action for action in seen.past_actions if action.startswith("Search ")]
     return bool(searches) and animal in searches[-1]
-
-
-def _best_link(links: Sequence[ShownLink], asked: Asked) -> ShownLink | None:
-    """The animal's article, else news of the fact, else the list of all animals of that name."""
-    article = [link for link in links if link.is_article(asked.animal)]
-    news = [link for link in links if link.domain in TRUSTED and link.promises(asked)]
-    lists = [link for link in links if link.text == f"All {asked.animal.split()[1]}"]
-    return next(iter([*article, *news, *lists]), None)
 
 
 def _quoted(references: Sequence[tuple[str, str]]) -> dict[Asked, tuple[Claim, int]]:

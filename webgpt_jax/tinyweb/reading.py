@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 from webgpt_jax.env.browser import search_page
 from webgpt_jax.env.observation import render_answer_prompt, render_observation
-from webgpt_jax.env.page import Page, Quote, strip_markers
+from webgpt_jax.env.page import Page, Quote
 from webgpt_jax.env.state import BrowserConfig, BrowserState, Place
 from webgpt_jax.tinyweb.answers import compose_answer
 from webgpt_jax.tinyweb.language import BY_NAME, RELATIONS, Claim, read_claim, state
 from webgpt_jax.tinyweb.lexicon import ANIMALS, FIRST_WORDS
 from webgpt_jax.tinyweb.questions import SPLITS, QuestionKind, TinyQuestion, questions
-from webgpt_jax.tinyweb.sites import TRUSTED
 from webgpt_jax.tinyweb.web import Library
+from webgpt_jax.tinyweb.windows import Asked, ShownLink, best_link, split_sentences
 
 NOTHING = "nothing"  # the completion where what is asked for is not there
 _NEXT_ACTION = "♦Next action\n"
@@ -108,9 +108,9 @@ class Reader:
         need = question.needs[at]
         query = _query_of(need) if self._draw.random() < 0.7 else self._poor_query(need)
         results = search_page(query, self._library.search(query))
-        best = best_link(results, need)
+        best = best_link([ShownLink(link.id, link.text, link.domain) for link in results.links], _asked(need))
         prompt = self._observation(question, at, Place(results), [f"Search {query}"])
-        return f"{prompt}♦Number of the best link:", f" {NOTHING if best is None else best}"
+        return f"{prompt}♦Number of the best link:", f" {NOTHING if best is None else best.id}"
 
     def _sentence(self) -> tuple[str, str]:
         question, at = self._question()
@@ -262,28 +262,15 @@ LATER = {
 SKILLS = tuple(LATER)
 
 
+def _asked(need: Claim) -> Asked:
+    return Asked(need.animal, need.relation)
+
+
 def _query_of(need: Claim) -> str:
-    return f"{need.animal} {BY_NAME[need.relation].keyword}"
-
-
-def best_link(results: Page, need: Claim) -> int | None:
-    """The link that a careful reader follows: of a trusted site, its title the animal's; the first of the best."""
-    for domain in TRUSTED:
-        for link in results.links:
-            title = link.text.lower()
-            about = title == f"the {need.animal}" or (
-                title.startswith(f"the {need.animal} ") and BY_NAME[need.relation].keyword in title.split()
-            )
-            if link.domain == domain and about:
-                return link.id
-    return None
+    return _asked(need).query
 
 
 def sentence_for(text: str, need: Claim) -> str | None:
     """The first sentence of a text that says what the need asks, whatever value it gives; as it stands there."""
-    for line in strip_markers(text).split("\n"):
-        for part in line.replace(". ", ".\n").split("\n"):
-            claim = read_claim(part)
-            if claim is not None and (claim.animal, claim.relation) == (need.animal, need.relation):
-                return part
-    return None
+    asked = _asked(need)
+    return next((said.text for said in split_sentences(text) if asked.is_stated_by(said.claim)), None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from webgpt_jax.env.observation import ParsedObservation
 from webgpt_jax.env.page import ERROR_TITLE, LINK_MARKER, strip_markers
@@ -128,6 +129,13 @@ def read_window(seen: ParsedObservation) -> Window:
         links,
         seen.text.rpartition("\n")[2].startswith("See 【"),
     )
+
+
+def best_link(links: Sequence[ShownLink], asked: Asked) -> ShownLink | None:
+    """The link that a careful reader follows: the animal's article, else a trusted site's news of the fact."""
+    article = (link for link in links if link.is_article(asked.animal))
+    news = (link for link in links if link.domain in TRUSTED and link.promises(asked))
+    return next(chain(article, news), None)
 
 
 def split_sentences(text: str) -> Iterable[Sentence]:
