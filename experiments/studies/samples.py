@@ -23,7 +23,6 @@ from experiments.training_flags import RunError
 from webgpt_jax.env import Episode, read_episodes
 from webgpt_jax.rollout import Scorer
 from webgpt_jax.tinyweb.questions import TinyQuestion, questions
-from webgpt_jax.training.metrics import Progress
 
 Array = npt.NDArray[np.float64]
 
@@ -52,16 +51,8 @@ def sample(
       seed: beside the study's.
     """
     path = folder / f"test-{len(asked)}x{n}-{seed}.jsonl"
-    with Progress(len(asked) * n) as progress:
-        return sample_answers(
-            policy,
-            study.world,
-            asked,
-            n,
-            path,
-            seed=1_000_003 * (1 + study.plan.seed) + seed,  # no other answers' seed
-            progress=lambda done, _: progress.update(done, {}),
-        )
+    key = 1_000_003 * (1 + study.plan.seed) + seed  # no other answers' seed
+    return sample_answers(policy, study.world, asked, n, path, seed=key)
 
 
 def scores_of(scorer: Scorer, episodes: Sequence[Sequence[Episode]]) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
@@ -15,20 +15,20 @@ from pathlib import Path
 import jax
 
 from webgpt_jax.datasets import Comparison, Side
-from webgpt_jax.env import Episode, episode_to_json, read_episodes
+from webgpt_jax.env import Episode, episode_to_json
+from webgpt_jax.env.episode import parse_episodes
 from webgpt_jax.models import FolderSettings, load_pretrained, load_reward_model, read_settings
 from webgpt_jax.rollout import Scorer, Task, open_player
 from webgpt_jax.tinyweb.labeler import Judgement, judge
 from webgpt_jax.tinyweb.labeler import Side as JudgedSide
-from webgpt_jax.tinyweb.preferences import LabelerConfig, compare, preference_probability
+from webgpt_jax.tinyweb.preferences import LabelerConfig, Ratings, compare, preference_probability
 from webgpt_jax.tinyweb.questions import Split, TinyQuestion, questions
 from webgpt_jax.tinyweb.web import open_tinyweb
 from webgpt_jax.tinyweb.world import World
+from webgpt_jax.training.metrics import Progress
 
 SLOTS = 32
 PLAYED_AT_ONCE = 48  # more than there are slots: some are always reading a page
-
-Progress = Callable[[int, int], None]  # episodes that have ended, and all
 
 
 def some_questions(world: World, split: Split, count: int, seed: int = 0) -> list[TinyQuestion]:
@@ -52,23 +52,29 @@ def sample_answers(
     *,
     seed: int = 0,
     temperature: float = 0.8,
-    progress: Progress | None = None,
 ) -> list[list[Episode]]:
     """n episodes for each question, [Q][n], from the file where it has them, played and written to it where not.
 
-    The file is written as episodes end, in order, so that an interrupted run goes on; the same seed gives the same.
+    The file is written as episodes end, in order, so that an interrupted run goes on; the same seed gives the same. How
+    many are written is told on standard error.
     """
-    done = list(read_episodes(output)) if output.exists() else []
+    done = list(_whole_lines(output)) if output.exists() else []
     wanted = len(asked) * n
     if len(done) < wanted:
         output.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole_lines(output, done)
-        done += asyncio.run(_play(model, world, asked, n, output, len(done), seed, temperature, progress))
+        _write(output, done)
+        with Progress(wanted) as progress:
+            done += asyncio.run(_play(model, world, asked, n, output, len(done), seed, temperature, progress))
     return [done[at * n : (at + 1) * n] for at in range(len(asked))]
 
 
-def _write_whole_lines(path: Path, episodes: Sequence[Episode]) -> None:
+def _whole_lines(path: Path) -> Iterator[Episode]:
     """Leaves out what a killed run may have begun to write."""
+    with path.open("rb") as lines:
+        yield from parse_episodes((line for line in lines if line.endswith(b"\n")), str(path))
+
+
+def _write(path: Path, episodes: Sequence[Episode]) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text("".join(f"{episode_to_json(episode)}\n" for episode in episodes), encoding="utf-8")
     partial.replace(path)
@@ -83,7 +89,7 @@ async def _play(
     start: int,
     seed: int,
     temperature: float,
-    progress: Progress | None,
+    progress: Progress,
 ) -> list[Episode]:
     model, tokenizer = load_pretrained(folder)
     settings = read_settings(folder)
@@ -105,8 +111,7 @@ async def _play(
             while written in waiting:  # in the order of the questions
                 lines.write(f"{episode_to_json(waiting.pop(written))}\n")
                 written += 1
-            if progress is not None:
-                progress(start + written, start + len(tasks))
+            progress.update(start + written, {})
 
         async with open_tinyweb(world.seed, animals=len(world.animals)) as web:
             return await player.play_all(web, tasks, concurrency=PLAYED_AT_ONCE, on_end=keep)
@@ -164,9 +169,22 @@ def make_comparisons(
                     label=form.label,
                     rating=form.ratings.overall / 2,
                     labeler="simulated",
+                    info=_rated(form.ratings),
                 )
             )
     return found
+
+
+def _rated(ratings: Ratings) -> dict[str, str]:
+    """The form's ratings by name, as words: "coherence": "a much better"."""
+    by_name = {
+        "unsupported": ratings.unsupported,
+        "irrelevant": ratings.irrelevant,
+        **{f"usefulness {level.value}": rating for level, rating in ratings.usefulness.items()},
+        "coherence": ratings.coherence,
+        "overall": ratings.overall,
+    }
+    return {name: rating.name.lower().replace("_", " ") for name, rating in by_name.items()}
 
 
 def _answer_of(episode: Episode) -> Side:
