@@ -1,7 +1,7 @@
 """Figure 5: how often the best of n answers is preferred to a single one, measured and predicted by a reward model.
 
-    python -m experiments.fig05_best_of_n                # TinyWeb's family, runs/studies: 1 to 3 hours on 2 cores
-    python -m experiments.fig05_best_of_n --small        # the smallest size: about 10 minutes
+    python -m experiments.fig05_best_of_n                # TinyWeb's family, runs/studies: not yet timed
+    python -m experiments.fig05_best_of_n --small        # the smallest size
     python -m experiments.fig05_best_of_n --models=DIR,DIR --workdir=runs/other
 
 To reach: preferred to BC in at least 60% at n = 16, and the prediction within two standard errors of what is measured

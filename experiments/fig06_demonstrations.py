@@ -1,7 +1,7 @@
 """Figure 6: how a policy's score grows with demonstrations and with its size.
 
-    python -m experiments.fig06_demonstrations --seeds=3      # TinyWeb's family, runs/studies: 4 to 8 hours on 2 cores
-    python -m experiments.fig06_demonstrations --small        # the smallest size: about 15 minutes
+    python -m experiments.fig06_demonstrations --seeds=3      # TinyWeb's family, runs/studies: not yet timed
+    python -m experiments.fig06_demonstrations --small        # the smallest size
     python -m experiments.fig06_demonstrations --models=DIR,DIR --workdir=runs/other
 
 To see: the score rises with both. The paper: +0.13 for each doubling of the demonstrations, +0.09 for each doubling of

@@ -1,7 +1,7 @@
 """Figure 7: how a reward model's accuracy grows with comparisons and with its size, beside that of people.
 
-    python -m experiments.fig07_comparisons --seeds=3         # TinyWeb's family, runs/studies: 2 to 5 hours on 2 cores
-    python -m experiments.fig07_comparisons --small           # the smallest size: about 10 minutes
+    python -m experiments.fig07_comparisons --seeds=3         # TinyWeb's family, runs/studies: not yet timed
+    python -m experiments.fig07_comparisons --small           # the smallest size
     python -m experiments.fig07_comparisons --models=DIR,DIR --workdir=runs/other
 
 To see: the accuracy rises with both, to within 5 points of what labelers reach. The paper: +1.8 points for each

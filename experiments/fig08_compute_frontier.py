@@ -1,8 +1,8 @@
 """Figure 8: what a question costs in operations and what it is worth, over sizes and n; the Pareto frontier.
 
-    python -m experiments.fig08_compute_frontier              # TinyWeb's family, runs/studies: 1 to 3 hours on 2 cores,
-                                                              # minutes after fig05_best_of_n, which samples the same
-    python -m experiments.fig08_compute_frontier --small      # the smallest size: about 10 minutes
+    python -m experiments.fig08_compute_frontier              # TinyWeb's family, runs/studies: not yet timed;
+                                                              # takes fig05_best_of_n's models and answers
+    python -m experiments.fig08_compute_frontier --small      # the smallest size
     python -m experiments.fig08_compute_frontier --models=DIR,DIR --workdir=runs/other
 
 To see: for each budget another size and n is best, and larger budgets want both larger. The paper: 760M best-of-4, 13B

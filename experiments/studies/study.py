@@ -46,7 +46,7 @@ class StudyFlags:
     sizes: str | None = option(None, f"of TinyWeb's family, of {', '.join(SIZES)} (default: those in {FAMILY})")
     models: str | None = option(None, "in their place: folders of pre-trained models, with commas between them")
     workdir: str = option("runs/studies", "where all is kept; what is there is not made again")
-    small: bool = option(False, "in minutes: the smallest size and few of everything")
+    small: bool = option(False, "the smallest size and few of everything, as the demo has")
     test_questions: int | None = option(None, "that are measured on (default: 300; small: 48)")
     demonstrations: int | None = option(None, "episodes of behaviour cloning")
     questions: int | None = option(None, "that the reward model's comparisons are about")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from experiments.make_demonstrations import DemonstrationFlags, Summary, browser_settings, make_demonstrations
+from experiments.make_demonstrations import DemonstrationFlags, browser_settings, make_demonstrations
 from experiments.tinyweb_lab.answers import make_comparisons, sample_answers, some_questions
 from experiments.train_bc import BCFlags, train_bc
 from experiments.train_rm import RMFlags, train_rm
@@ -52,7 +52,8 @@ class Plan:
     rm_epochs: int = 6
 
 
-# In minutes: the demo's.
+# The demo's. Batches are small, so that there are some hundred updates: the average of weights, which is the
+# final model, holds 0.99^updates of the model that was begun with.
 SMALL = Plan(
     demonstrations=400,
     questions=160,
@@ -65,47 +66,28 @@ SMALL = Plan(
 )
 
 
-@dataclass(frozen=True)
-class Member:
-    """What one size came to: folders of models."""
-
-    size: str
-    pretrained: Path
-    policy: Path
-    reward_model: Path
-    validation_reward_model: Path
-
-
-def prepare(size: str, workdir: Path, plan: Plan, say: Say = print, pretrained: Path | None = None) -> Member:
-    """Trains what is not there yet, in `workdir`; demonstrations, which all sizes share, are in its parent.
+def policy_of(size: str, pretrained: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
+    """Behaviour cloning of one size, in its folder, whose parent holds the demonstrations that all sizes share.
 
     Args:
-      size: of the family; or any name, where `pretrained` is given.
+      size: of the family, or any other name.
+      pretrained: the folder of the model to begin with.
       workdir: of this size.
       plan: how much.
-      say: told what each step came to.
-      pretrained: the folder of the model to begin with.
+      say: told what it came to.
     """
-    pretrained = pretrained or FAMILY / size
-    policy = policy_of(size, pretrained, workdir, plan, say)
-    reward_model = reward_model_of(size, policy, workdir, plan, say)
-    return Member(size, pretrained, policy, reward_model, validation_reward_model_of(size, policy, workdir, plan, say))
-
-
-def policy_of(size: str, pretrained: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
-    """The first step of `prepare` alone: behaviour cloning."""
     trained = clone(pretrained, demonstrations_of(workdir.parent, pretrained, plan), workdir / "bc", plan)
     say(f"{size} BC: {trained.best_step} updates, held-out loss {_shown(trained.best_score)}")
     return trained.final
 
 
 def reward_model_of(size: str, policy: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
-    """The second: the reward model that picks."""
+    """The reward model that picks, from comparisons of the policy's answers."""
     return _reward_model(f"{size} RM", policy, "rm", workdir / "rm", plan, say)
 
 
 def validation_reward_model_of(size: str, policy: Path, workdir: Path, plan: Plan, say: Say = print) -> Path:
-    """The third: the one that only ever judges."""
+    """The reward model that only ever judges, likewise."""
     return _reward_model(f"{size} validation RM", policy, "validation", workdir / "validation_rm", plan, say)
 
 
@@ -139,20 +121,6 @@ def demonstrations_of(folder: Path, pretrained: Path, plan: Plan) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(make())
     return path
-
-
-def demonstrate(path: Path, pretrained: Path, plan: Plan) -> Summary:
-    """Demonstrations by scripted people, as many as are not in the file yet."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    flags = DemonstrationFlags(
-        output=str(path), count=plan.demonstrations, split="bc", seed=plan.seed, world=plan.world
-    )
-
-    async def make() -> Summary:
-        async with open_tinyweb(plan.world) as web:
-            return await make_demonstrations(flags, web, browser_settings(str(pretrained)))
-
-    return asyncio.run(make())
 
 
 def clone(pretrained: Path, demonstrations: Path, workdir: Path, plan: Plan, share: float = 1.0) -> Trained:
@@ -219,9 +187,8 @@ def comparisons_of(policy: Path, world: World, split: str, plan: Plan, folder: P
         return path
     count = plan.questions if split == "rm" else plan.validation_questions
     asked = some_questions(world, split, count, plan.seed)  # type: ignore[arg-type]  # it looks at it
-    answers = sample_answers(
-        policy, world, asked, plan.answers, folder / "answers.jsonl", seed=_key_of(split, plan.seed)
-    )
+    file = folder / "answers.jsonl"
+    answers = sample_answers(policy, world, asked, plan.answers, file, seed=_key_of(split, plan.seed))
     found = make_comparisons(world, asked, answers, per_question=plan.comparisons, seed=plan.seed)
     if not found:
         raise RunError(
