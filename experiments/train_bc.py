@@ -40,8 +40,12 @@ class BCFlags(TrainingFlags):
     pack: bool = option(True, "put several examples into a row")
     stop_by: str = option("loss", "what ranks states: loss (held-out) or rm_score (of sampled episodes)")
     reward_model: str | None = option(None, "rm_score: the reward model's folder")
-    web: str | None = option(None, "rm_score: where episodes browse")
-    questions: str | None = option(None, "rm_score: a file with the questions of the episodes")
+    web: str | None = option(
+        None, "rm_score: where episodes browse, as `webgpt ask --web=…` has it: tinyweb, factbook, …"
+    )
+    questions: str | None = option(
+        None, 'rm_score: file of the episodes\' questions: {"question": …} a line of .jsonl, or plain lines'
+    )
     episodes: int = option(64, "rm_score: how many are sampled at each evaluation")
 
     def check(self) -> None:

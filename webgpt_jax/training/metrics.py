@@ -38,7 +38,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "accuracy": "BC: share of the completions' tokens that are the likeliest. RM: share of comparisons whose "
         "better side has the higher score, a tie against a difference counting half",
         "exact": "share of completions of which every token is the likeliest",
-        "tokens": "tokens that count in the batch",
+        "tokens": "tokens that count in the batch; of several (micro)batches the mean, weighted as the loss is",
         # Of pre-training on TinyWeb: the share of exactly right completions of a skill
         "exact_text": "plain pages, which cannot all be foreseen",
         "exact_copy": "a list of names, said again",
@@ -50,7 +50,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "exact_missing": "which of the asked facts is not quoted yet",
         "exact_answer": "an answer from its quotes, with citations",
         # Of reward models
-        "comparisons": "comparisons in the batch",
+        "comparisons": "comparisons in the batch; of several (micro)batches the mean, weighted as the loss is",
         "margin": "mean distance between the scores of a comparison's two sides",
         "score": "mean score of all sides",
         "score_std": "standard deviation of the scores of all sides",
