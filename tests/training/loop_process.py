@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from pathlib import Path
 
+from tests.training.processes import join
+
 
 def main(folder: Path, count: int, number: int, port: int) -> None:
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={4 // count} --xla_backend_optimization_level=0"
+    join(count, number, port)
 
     import jax
 
     from tests.training.tiny import LEARNED, loss_of, random_batch, weight_of
-    from webgpt_jax.training import distributed
     from webgpt_jax.training.checkpoint import CheckpointConfig, Checkpointer
+    from webgpt_jax.training.distributed import shutdown
     from webgpt_jax.training.loop import LoopConfig, batch_shard, make_evaluate, train
     from webgpt_jax.training.metrics import MetricsWriter
     from webgpt_jax.training.optimizer import OptimizerConfig, make_optimizer
@@ -30,16 +30,6 @@ def main(folder: Path, count: int, number: int, port: int) -> None:
     from webgpt_jax.training.train_state import create_train_state, shardings_of
     from webgpt_jax.training.train_step import make_train_step
 
-    distributed.initialize(
-        distributed.DistributedConfig(
-            num_processes=count,
-            process_id=number,
-            coordinator_port=port,
-            initialization_timeout=60,
-            heartbeat_timeout=30,
-            shutdown_timeout=30,
-        )
-    )
     shown = []
     for name, config in {"batch": MeshConfig(data=2, fsdp=2), "model": MeshConfig(data=1, tensor=4)}.items():
         mesh = make_mesh(config)
@@ -75,7 +65,7 @@ def main(folder: Path, count: int, number: int, port: int) -> None:
             )
         shown.append({"shard": [shard, shards], "score": result.position.best_score})
     print(json.dumps(shown))
-    distributed.shutdown()
+    shutdown()
 
 
 if __name__ == "__main__":

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
+from tests.training.processes import free_port, run_processes
 from webgpt_jax.training.distributed import DistributedConfig, DistributedError, initialize
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return free_port()
 
 
 def config(port: int, count: int, number: int, timeout: int = 2) -> DistributedConfig:
@@ -197,33 +190,11 @@ def test_settings_that_mean_nothing(settings: DistributedConfig, message: str) -
         initialize(settings)
 
 
-def run_processes(count: int, port: int) -> list[dict[str, list[float]]]:
-    """What each process of a run printed."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.two_processes", str(count), str(number), str(port)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(count)
-    ]
-    try:
-        outputs = [process.communicate(timeout=140) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_two_processes_train_as_one(port: int) -> None:
-    (alone,) = run_processes(1, port)
-    first, second = run_processes(2, port)
+def test_two_processes_train_as_one() -> None:
+    (alone,) = run_processes("tests.training.two_processes", 1)
+    first, second = run_processes("tests.training.two_processes", 2)
     assert first == second
     np.testing.assert_allclose(first["losses"], alone["losses"], rtol=1e-5)
     np.testing.assert_allclose(first["weights"], alone["weights"], rtol=1e-5)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +17,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
+from tests.training.processes import run_processes
 from tests.training.tiny import LEARNED, loss_of, random_batch, weight_of
 from webgpt_jax.models import Params, TransformerConfig
 from webgpt_jax.models.checkpoint_folder import complete_steps, read_record, restore_params
@@ -363,36 +360,11 @@ def test_settings_that_mean_nothing(config: LoopConfig, message: str) -> None:
         config.validate()
 
 
-def run_processes(count: int, folder: Path) -> list[dict[str, Any]]:
-    """What each process of a run printed."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.loop_process", *map(str, (folder, count, number, port))],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(count)
-    ]
-    try:
-        outputs = [process.communicate(timeout=280) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    (alone,) = run_processes(1, tmp_path / "alone")
-    first, second = run_processes(2, tmp_path / "both")
+    (alone,) = run_processes("tests.training.loop_process", 1, tmp_path / "alone")
+    first, second = run_processes("tests.training.loop_process", 2, tmp_path / "both")
     assert [mesh["shard"] for mesh in alone] == [[0, 1], [0, 1]]
     assert [mesh["shard"] for mesh in first] == [[0, 2], [0, 1]]
     assert [mesh["shard"] for mesh in second] == [[1, 2], [0, 1]]
