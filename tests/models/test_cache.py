@@ -57,7 +57,7 @@ class Session:
         return np.asarray(logits)
 
 
-def close(actual: np.ndarray, expected: np.ndarray) -> None:
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(actual, expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
@@ -75,7 +75,7 @@ def test_decoding_slots_at_their_own_positions_is_the_whole_forward_pass(name: s
             [at if is_real else LENGTH for _, at, is_real in rows],
         )
         for slot in np.flatnonzero(real):
-            close(logits[slot], expected[slot][places[slot]])
+            assert_close(logits[slot], expected[slot][places[slot]])
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_chunked_prefill_then_decoding_is_the_whole_forward_pass(name: str, fres
     long, other = SEQUENCES[0], SEQUENCES[2]
     whole, other_whole = session.expected([long, other])
     logits = session.prefill({2: (0, long[:4]), 0: (0, other[:3])}, 4, fresh=fresh)
-    close(logits, np.stack([whole[3], other_whole[2]]))
+    assert_close(logits, np.stack([whole[3], other_whole[2]]))
     logits = session.prefill({0: (3, other[3:5]), 2: (4, long[4:8])}, 4)
-    close(logits, np.stack([other_whole[4], whole[7]]))
+    assert_close(logits, np.stack([other_whole[4], whole[7]]))
     for at in range(4):
         logits = session.decode([other[5 + at], 0, long[8 + at], 0], [5 + at, LENGTH, 8 + at, LENGTH])
-        close(logits[[0, 2]], np.stack([other_whole[5 + at], whole[8 + at]]))
+        assert_close(logits[[0, 2]], np.stack([other_whole[5 + at], whole[8 + at]]))
 
 
 def test_a_padded_chunk_at_the_end_of_the_cache_moves_nothing() -> None:
@@ -102,12 +102,12 @@ def test_a_padded_chunk_at_the_end_of_the_cache_moves_nothing() -> None:
     before = jax.tree.map(np.array, session.cache)
     logits = session.prefill({1: (8, sequence[8:10])}, 8)  # 8 + 8 > 12: the padding would hang out
     (expected,) = session.expected([sequence])
-    close(logits[0], expected[9])
+    assert_close(logits[0], expected[9])
     for old, new in zip(before.values, session.cache.values, strict=True):
         np.testing.assert_array_equal(old[1, :, :8], new[1, :, :8])
         assert (new[1, :, 8:10] != 0).any(axis=(0, 2)).all()
         assert (new[1, :, 10:] == 0).all()
-    close(session.decode([0, sequence[10], 0, 0], [LENGTH, 10, LENGTH, LENGTH])[1], expected[10])
+    assert_close(session.decode([0, sequence[10], 0, 0], [LENGTH, 10, LENGTH, LENGTH])[1], expected[10])
 
 
 def test_only_the_given_slots_and_rows_are_written() -> None:
@@ -145,7 +145,7 @@ def test_a_forked_slot_goes_on_alone() -> None:
     session.cache = fork(session.cache, jnp.array([0, 1, 0]), jnp.array([1, 2, 4]))  # 1 is read before it is written
     logits = session.decode([5, 6, 7, 0], [3, 3, 3, LENGTH])
     expected = session.expected([[*prompt, 5], [*prompt, 6], [9, 9, 9, 7]])
-    close(logits[:3], np.stack([whole[-1] for whole in expected]))
+    assert_close(logits[:3], np.stack([whole[-1] for whole in expected]))
 
 
 @pytest.mark.parametrize("length", [8, 20])
@@ -156,7 +156,7 @@ def test_a_resized_cache_holds_the_same_sequences(length: int) -> None:
     assert session.cache.length == length
     assert session.cache.slots == 4
     logits = session.decode([0, 0, SEQUENCES[0][5], 0], [length, length, 5, length])
-    close(logits[2], session.expected(SEQUENCES[:1])[0][5])
+    assert_close(logits[2], session.expected(SEQUENCES[:1])[0][5])
 
 
 def test_bfloat16_caches_bfloat16() -> None:

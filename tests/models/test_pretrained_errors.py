@@ -42,7 +42,7 @@ def with_tensors(name: str, tmp_path: Path, change: Callable[[dict[str, np.ndarr
     return folder
 
 
-def refused(folder: Path, *words: str) -> None:
+def assert_refused(folder: Path, *words: str) -> None:
     with pytest.raises(PretrainedError) as caught:
         load_pretrained(folder)
     message = str(caught.value)
@@ -107,24 +107,25 @@ REFUSED_FIELDS: list[tuple[str, dict[str, Any], str]] = [
 def test_a_field_that_would_change_the_logits_is_named(
     name: str, fields: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    refused(with_field(name, tmp_path, **fields), words)
+    assert_refused(with_field(name, tmp_path, **fields), words)
 
 
 def test_a_field_that_is_not_known_is_refused_and_one_that_says_nothing_is_not(tmp_path: Path) -> None:
-    refused(
+    assert_refused(
         with_field("llama", tmp_path / "known", logit_multiplier=[0.5] * 99), "logit_multiplier [0.5,", "is not known"
     )
-    load_pretrained(with_field("llama", tmp_path, logit_multiplier=None))
+    model, _ = load_pretrained(with_field("llama", tmp_path, logit_multiplier=None))
+    assert model.config == load_pretrained(GOLDEN / "llama")[0].config
 
 
 def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
     name = "model.layers.1.mlp.up_proj.weight"
-    refused(with_tensors("llama", tmp_path, lambda tensors: tensors.pop(name)), f"the tensor {name} is missing")
+    assert_refused(with_tensors("llama", tmp_path, lambda tensors: tensors.pop(name)), f"the tensor {name} is missing")
 
 
 def test_an_untied_unembedding_that_is_missing_is_named(tmp_path: Path) -> None:
     folder = with_tensors("llama", tmp_path, lambda tensors: tensors.pop("lm_head.weight"))
-    refused(folder, "the tensor lm_head.weight is missing")
+    assert_refused(folder, "the tensor lm_head.weight is missing")
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
     def transpose(tensors: dict[str, np.ndarray]) -> None:
         tensors[name] = np.ascontiguousarray(tensors[name].T)
 
-    refused(
+    assert_refused(
         with_tensors("gpt2", tmp_path, transpose), f"the tensor {name} has shape (96, 24), the config says (24, 96)"
     )
 
@@ -143,21 +144,23 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
 )
 def test_a_tensor_too_many_is_named(name: str, tmp_path: Path) -> None:
     folder = with_tensors("llama", tmp_path, lambda tensors: tensors.update({name: np.zeros(3, np.float32)}))
-    refused(folder, f"the tensor {name} is none of this architecture's")
+    assert_refused(folder, f"the tensor {name} is none of this architecture's")
 
 
 def test_a_tied_unembedding_that_differs_is_refused(tmp_path: Path) -> None:
     def untie(tensors: dict[str, np.ndarray]) -> None:
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"] + np.float32(1e-3)
 
-    refused(with_tensors("smollm2", tmp_path, untie), "lm_head.weight is tied to model.embed_tokens.weight")
+    assert_refused(with_tensors("smollm2", tmp_path, untie), "lm_head.weight is tied to model.embed_tokens.weight")
 
 
 def test_integers_are_no_weights(tmp_path: Path) -> None:
     def quantize(tensors: dict[str, np.ndarray]) -> None:
         tensors["model.norm.weight"] = tensors["model.norm.weight"].astype(np.int8)
 
-    refused(with_tensors("llama", tmp_path, quantize), "model.norm.weight is of type I8, none of BF16, F16, F32, F64")
+    assert_refused(
+        with_tensors("llama", tmp_path, quantize), "model.norm.weight is of type I8, none of BF16, F16, F32, F64"
+    )
 
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 200, 20_000])
@@ -166,7 +169,7 @@ def test_a_file_cut_short_is_refused(kept: int, tmp_path: Path) -> None:
     content = (folder / "model.safetensors").read_bytes()
     assert kept < len(content)
     (folder / "model.safetensors").write_bytes(content[:kept])
-    refused(folder, "model.safetensors is not a whole safetensors file")
+    assert_refused(folder, "model.safetensors is not a whole safetensors file")
 
 
 def header(**tensors: Any) -> bytes:
@@ -195,7 +198,7 @@ HOSTILE = {
 def test_hostile_headers_are_refused(content: bytes, tmp_path: Path) -> None:
     folder = copy("llama", tmp_path)
     (folder / "model.safetensors").write_bytes(content)
-    refused(folder, "model.safetensors is not a whole safetensors file")
+    assert_refused(folder, "model.safetensors is not a whole safetensors file")
 
 
 def sharded(tmp_path: Path, weight_map: Any) -> Path:
@@ -219,28 +222,28 @@ def sharded(tmp_path: Path, weight_map: Any) -> Path:
     ],
 )
 def test_a_bad_index_is_refused(weight_map: Any, words: str, tmp_path: Path) -> None:
-    refused(sharded(tmp_path, weight_map), words)
+    assert_refused(sharded(tmp_path, weight_map), words)
 
 
 def test_a_tensor_in_two_files_is_refused(tmp_path: Path) -> None:
     folder = sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
     shutil.copy(folder / "one.safetensors", folder / "two.safetensors")
-    refused(folder, "stands in two files")
+    assert_refused(folder, "stands in two files")
 
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     folder = copy("gpt2", tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    refused(folder, "pickled PyTorch weights, which can run code: convert them to safetensors")
+    assert_refused(folder, "pickled PyTorch weights, which can run code: convert them to safetensors")
 
 
 def test_no_weights_no_folder_and_no_config(tmp_path: Path) -> None:
     folder = copy("gpt2", tmp_path)
     (folder / "model.safetensors").unlink()
-    refused(folder, "holds neither model.safetensors nor model.safetensors.index.json")
-    refused(tmp_path / "nowhere", "nowhere does not exist")
+    assert_refused(folder, "holds neither model.safetensors nor model.safetensors.index.json")
+    assert_refused(tmp_path / "nowhere", "nowhere does not exist")
     (tmp_path / "weights.pt").write_bytes(b"")
-    refused(tmp_path / "weights.pt", "is neither a folder with config.json and safetensors nor a .gguf file")
+    assert_refused(tmp_path / "weights.pt", "is neither a folder with config.json and safetensors nor a .gguf file")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ def test_no_weights_no_folder_and_no_config(tmp_path: Path) -> None:
 def test_a_config_that_is_no_object_is_refused(content: str, tmp_path: Path) -> None:
     folder = copy("gpt2", tmp_path)
     (folder / "config.json").write_bytes(content.encode("utf-8", "surrogatepass"))
-    refused(folder, "config.json")
+    assert_refused(folder, "config.json")
 
 
 def test_options_that_contradict_are_refused() -> None:
@@ -261,4 +264,4 @@ def test_a_vocabulary_larger_than_the_models_is_refused(tmp_path: Path) -> None:
     folder = copy("gpt2", tmp_path)
     (folder / "vocab.json").write_text(json.dumps({chr(256 + number): number for number in range(62)}))
     (folder / "merges.txt").write_text("#version: 0.2\n")
-    refused(folder, "the tokenizer has 62 tokens, the model only 61")
+    assert_refused(folder, "the tokenizer has 62 tokens, the model only 61")
