@@ -17,13 +17,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from experiments.judge import make_judge
 from experiments.training_flags import TrainingFlags, main
 from experiments.training_run import Recipe, Trained, run
 from webgpt_jax.algorithms import bc_loss, bc_weight
-from webgpt_jax.datasets.batches import Batches, demonstration_batches
+from webgpt_jax.datasets.batches import demonstration_batches
 from webgpt_jax.flags import UsageError, option
 from webgpt_jax.models import FolderSettings, Tokenizer, Transformer
 
@@ -60,19 +60,6 @@ class BCFlags(TrainingFlags):
 
 def bc_recipe(flags: BCFlags, judge: Judge | None = None) -> Recipe:
     """The paper's recipe."""
-
-    def batches(tokenizer: Tokenizer, **options: Any) -> Batches:
-        return demonstration_batches(
-            flags.files,
-            tokenizer,
-            seed=flags.seed,
-            held_out=flags.held_out,
-            share=flags.share,
-            pack=flags.pack,
-            skip_bad_records=flags.skip_bad_records,
-            **options,
-        )
-
     return Recipe(
         kind="policy",
         head="logits",
@@ -81,10 +68,10 @@ def bc_recipe(flags: BCFlags, judge: Judge | None = None) -> Recipe:
         multipliers={None: 0.1},
         best_metric=f"validation/{flags.stop_by}",
         best_mode="min" if flags.stop_by == "loss" else "max",
-        batches=batches,
+        batches=demonstration_batches,
         loss=bc_loss,
         weight=bc_weight,
-        data={"held_out": flags.held_out, "share": flags.share, "pack": flags.pack},
+        data={"pack": flags.pack},
         judge=judge,
     )
 

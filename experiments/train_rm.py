@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.training_flags import TrainingFlags, main
 from experiments.training_run import Recipe, Trained, run
 from webgpt_jax.algorithms import reward_model_loss, reward_model_weight
-from webgpt_jax.datasets.batches import Batches, comparison_batches
+from webgpt_jax.datasets.batches import comparison_batches
 from webgpt_jax.flags import option
-from webgpt_jax.models import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -34,19 +32,6 @@ class RMFlags(TrainingFlags):
 
 def rm_recipe(flags: RMFlags) -> Recipe:
     """The paper's recipe."""
-
-    def batches(tokenizer: Tokenizer, **options: Any) -> Batches:
-        return comparison_batches(
-            flags.files,
-            tokenizer,
-            seed=flags.seed,
-            held_out=flags.held_out,
-            share=flags.share,
-            released_tokens=flags.released_tokens,
-            skip_bad_records=flags.skip_bad_records,
-            **options,
-        )
-
     return Recipe(
         kind="reward_model",
         head="scalar",
@@ -55,10 +40,10 @@ def rm_recipe(flags: RMFlags) -> Recipe:
         multipliers={None: 0.05, "175b": 1 / 60},
         best_metric="validation/accuracy",
         best_mode="max",
-        batches=batches,
+        batches=comparison_batches,
         loss=reward_model_loss,
         weight=reward_model_weight,
-        data={"held_out": flags.held_out, "share": flags.share, "released_tokens": flags.released_tokens},
+        data={"released_tokens": flags.released_tokens},
     )
 
 

@@ -95,10 +95,10 @@ class Recipe:
     multipliers: Mapping[str | None, float]
     best_metric: str
     best_mode: Literal["min", "max"]
-    batches: Callable[..., Batches]  # given a tokenizer, and split, length, batch_size, num_epochs, shard, start
+    batches: Callable[..., Batches]  # as those in `webgpt_jax.datasets.batches`
     loss: Callable[[TransformerConfig, MeshSharding], LossFunction]
     weight: Weight  # what the loss is a mean over
-    data: Mapping[str, Any]  # settings of the batches, for the record
+    data: Mapping[str, Any]  # what batches of this kind alone are given
     # Of the model that would be final now: metrics beside those of held-out data.
     judge: Callable[[Transformer, Tokenizer, FolderSettings], Mapping[str, float]] | None = None
 
@@ -145,7 +145,7 @@ def run(flags: TrainingFlags, recipe: Recipe) -> Trained:
 
     # ---- data
     position = position_in(checkpoints)
-    make_batches = functools.partial(_batches, recipe, start.tokenizer, length=chosen.length, shard=shard)
+    make_batches = functools.partial(_batches, flags, recipe, start.tokenizer, length=chosen.length, shard=shard)
     batches = make_batches("train", chosen.batch_size, num_epochs=chosen.epochs, start=position.batches)
     total = min(filter(None, (batches.total, flags.max_steps)))
     held_out: list[Batch] = []
@@ -183,7 +183,13 @@ def run(flags: TrainingFlags, recipe: Recipe) -> Trained:
         "model": dataclasses.asdict(start.config),
         "optimizer": dataclasses.asdict(optimizer_config),
         "step": dataclasses.asdict(step_config),
-        "data": {**recipe.data, "examples": batches.report.examples, "seed": flags.seed},
+        "data": {
+            "held_out": flags.held_out,
+            "share": flags.share,
+            **recipe.data,
+            "examples": batches.report.examples,
+            "seed": flags.seed,
+        },
         "chosen": dataclasses.asdict(chosen),
         "flags": dataclasses.asdict(flags),
     }
@@ -304,10 +310,29 @@ def paper_size(config: TransformerConfig) -> str | None:
 
 
 def _batches(
-    recipe: Recipe, tokenizer: Tokenizer, split: Split, batch_size: int, *, num_epochs: int = 1, **options: Any
+    flags: TrainingFlags,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    split: Split,
+    batch_size: int,
+    *,
+    num_epochs: int = 1,
+    **options: Any,
 ) -> Batches:
     try:
-        return recipe.batches(tokenizer, split=split, batch_size=batch_size, num_epochs=num_epochs, **options)
+        return recipe.batches(
+            flags.files,
+            tokenizer,
+            split=split,
+            batch_size=batch_size,
+            num_epochs=num_epochs,
+            seed=flags.seed,
+            held_out=flags.held_out,
+            share=flags.share,
+            skip_bad_records=flags.skip_bad_records,
+            **recipe.data,
+            **options,
+        )
     except DataError:
         raise
     except ValueError as error:  # arguments, which are flags here, that do not fit each other
