@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from webgpt_jax.evaluation.frontier import Point, best_within, pareto_frontier
+from webgpt_jax.evaluation.frontier import Point, pareto_frontier
 
 SMALL = Point(1, 0.1, "small, n=1")
 SMALL_4 = Point(4, 0.5, "small, n=4")
@@ -43,20 +43,6 @@ def test_the_frontier_is_what_no_other_dominates() -> None:
         frontier = pareto_frontier(points)
         assert {(p.flops, p.score) for p in frontier} == kept
         assert len(frontier) == len(kept)
-
-
-def test_the_best_for_each_budget() -> None:
-    points = [LARGE_16, LARGE, SMALL, LARGE_4, SMALL_4]
-    assert best_within(points, [0.5, 1, 3.9, 4, 19, 20, 1e9]) == [
-        None,
-        SMALL,
-        SMALL,
-        SMALL_4,
-        SMALL_4,
-        LARGE_4,
-        LARGE_4,
-    ]
-    assert best_within([], [1.0]) == [None]
 
 
 @pytest.mark.parametrize("point", [Point(math.nan, 0, "x"), Point(1, math.nan, "x"), Point(math.inf, 0, "x")])

@@ -10,7 +10,6 @@ import pytest
 from webgpt_jax.evaluation.stats import (
     Estimate,
     agreement,
-    bootstrap_interval,
     mean_over_questions,
     preference,
     slope_per_doubling,
@@ -138,33 +137,3 @@ def test_points_that_have_no_slope_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         slope_per_doubling(x, y, errors)
-
-
-# ---- the bootstrap
-
-
-def test_the_bootstrap_repeats_and_agrees_with_the_normal_interval() -> None:
-    values = np.random.default_rng(4).normal(size=200)
-    found = bootstrap_interval(values, seed=1)
-    assert found == bootstrap_interval(values, seed=1)
-    assert found != bootstrap_interval(values, seed=2)
-    np.testing.assert_allclose(found, mean_over_questions(values).interval, atol=0.015)
-
-
-def test_the_bootstrap_draws_whole_rows() -> None:
-    rows = np.stack([np.arange(30.0), -np.arange(30.0)], axis=1)
-    low, high = bootstrap_interval(rows, lambda sample: float(sample.sum()), seed=0, resamples=50)
-    assert (low, high) == (0, 0)  # each row adds up to nothing
-
-
-def test_a_narrower_level_is_inside() -> None:
-    values = np.random.default_rng(5).normal(size=50)
-    low, high = bootstrap_interval(values, seed=0, level=0.5)
-    outer_low, outer_high = bootstrap_interval(values, seed=0)
-    assert outer_low < low < high < outer_high
-
-
-@pytest.mark.parametrize(("values", "level"), [([], 0.95), ([1.0], 1.0), ([1.0], 0.0)])
-def test_an_interval_of_nothing_is_refused(values: list[float], level: float) -> None:
-    with pytest.raises(ValueError, match=r"values|level"):
-        bootstrap_interval(values, seed=0, level=level)

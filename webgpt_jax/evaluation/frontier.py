@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -33,14 +33,3 @@ def pareto_frontier(points: Iterable[Point]) -> tuple[Point, ...]:
         if not frontier or point.score > frontier[-1].score:
             frontier.append(point)
     return tuple(frontier)
-
-
-def best_within(points: Iterable[Point], budgets: Sequence[float]) -> list[Point | None]:
-    """For each budget of operations a question the point that scores highest within it, the cheapest of several; None
-    where nothing is as cheap."""
-    frontier = pareto_frontier(points)
-    best = []
-    for budget in budgets:
-        affordable = [point for point in frontier if point.flops <= budget]
-        best.append(affordable[-1] if affordable else None)
-    return best

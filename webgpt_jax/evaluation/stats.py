@@ -6,7 +6,7 @@ Legend: C comparisons, Q questions, P points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,37 +123,6 @@ def slope_per_doubling(x: npt.ArrayLike, y: npt.ArrayLike, errors: npt.ArrayLike
         left = value - value.mean() - slope * doublings
         variance = (left**2).sum() / freedom if freedom else math.nan
     return Estimate(float(slope), float(math.sqrt(variance / spread)), len(place))
-
-
-def bootstrap_interval(
-    values: npt.ArrayLike,
-    statistic: Callable[[Array], float] = lambda sample: float(np.mean(sample)),
-    *,
-    seed: int,
-    level: float = 0.95,
-    resamples: int = 2000,
-) -> tuple[float, float]:
-    """The percentile interval of a statistic over questions drawn again with replacement. The same seed, the same one.
-
-    Args:
-      values: [Q, …], a row for each question.
-      statistic: of such an array; the mean by default.
-      seed: of the draws.
-      level: the part of the resampled statistics inside, between 0 and 1.
-      resamples: draws.
-
-    Raises:
-      ValueError: there are no values, or level or resamples make no sense.
-    """
-    rows = np.asarray(values, np.float64)
-    if rows.ndim == 0 or not len(rows):
-        raise ValueError("an interval needs values: there are none")
-    if not 0 < level < 1 or resamples < 1:
-        raise ValueError(f"level must lie between 0 and 1 and resamples be above 0, not {level}, {resamples}")
-    random = np.random.default_rng(seed)
-    found = [statistic(rows[random.integers(len(rows), size=len(rows))]) for _ in range(resamples)]
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
 
 
 def _by_question(values: Array, questions: Questions | None) -> Array:
